@@ -12,6 +12,7 @@ kernels are timed where Triton is installed.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
 from synthleak.releases.lm.fleet.kv_cache import AnswerCache
 from synthleak.releases.lm.fleet.sampling import GROUP, Decoding, largest_logits, sample_tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.token_sampling import TokenSampler
+from synthleak.releases.lm.token_sampling import DECODING, TokenSampler
 
 EACH, LONGEST = 6, 40
 PROMPT = (90, 130)
@@ -93,7 +94,6 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     qkv, both = x @ layer.qkv.T, x @ layer.both.T
     mixed = torch.randn(rows, layer.o.shape[1], device=x.device).to(x.dtype)
     gated = llama._gated(both)
-    cache.begin_step()
     works: dict[str, Callable[[], Any]] = {
         "norm": lambda: layer.first(x),
         "queries, keys, values": lambda: torch.mm(x, layer.qkv.T, out=qkv),
@@ -161,7 +161,8 @@ def whole_batches(shared: SharedBackbone, prompts: Any, of: Any, most: int | Non
     print()
     for decoding, share in (("auto", 1), ("auto", 1), ("torch", 4)):
         few = len(of) // share // EACH * EACH
-        sampler = TokenSampler(shared, rows=most, decoding=decoding)
+        os.environ[DECODING] = decoding
+        sampler = TokenSampler(shared, rows=most)
         own = prompts[: few // EACH], of[:few], uniforms[:few], how
         wait()
         start = time.perf_counter()
@@ -184,8 +185,7 @@ def profile(shape: str, device: str, dtype: torch.dtype, most: int | None) -> No
     began = time.perf_counter()
     shared = SharedBackbone(Backbone(shape, build(shape, device, dtype), None, 2, 512))
     sampler = TokenSampler(shared, rows=most)
-    llama = sampler.llama
-    assert llama is not None
+    llama = sampler.llama = sampler.llama or FrozenLlama(shared.backbone.model)
     limits = sampler.limits(PROMPT[1], LONGEST)
     count = max(1, limits.fitting(np.repeat(np.arange(limits.rows), EACH)) // EACH)
     rng = np.random.default_rng(0)

@@ -84,13 +84,11 @@ def record_attributes(
 
 
 def nearest_cosine(rows: Floats, others: Floats) -> Floats:
-    largest: Floats = (_unit(rows) @ _unit(others).T).max(axis=1)
-    return largest
+    return np.asarray((_unit(rows) @ _unit(others).T).max(axis=1))
 
 
 def _unit(vectors: Floats) -> Floats:
-    scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return scaled
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
 
 def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:
@@ -226,8 +224,7 @@ def _ranks(values: Floats) -> Floats:
 
     ranks = rankdata(values) - (len(values) + 1) / 2
     length = np.linalg.norm(ranks)
-    scaled: Floats = ranks / length if length > 0 else np.full(len(values), np.nan)
-    return scaled
+    return ranks / length if length > 0 else np.full(len(values), np.nan)
 
 
 def detection_floor(records: int) -> float:

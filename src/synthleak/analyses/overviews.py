@@ -188,8 +188,9 @@ class _Correlations:
         """The mean over the cells in which both proxies vary; NaN where there is none."""
         counts = np.isfinite(self.rho).sum(axis=0)
         total = np.nan_to_num(self.rho).sum(axis=0)
-        mean: Floats = np.divide(total, counts, out=np.full(total.shape, np.nan), where=counts > 0)
-        return mean
+        return np.asarray(
+            np.divide(total, counts, out=np.full(total.shape, np.nan), where=counts > 0)
+        )
 
 
 def _correlations(study: Study) -> list[_Correlations]:

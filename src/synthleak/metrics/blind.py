@@ -172,8 +172,7 @@ def _validated(words: Any, member: Bools, fold: Ints) -> Floats:
         weight = np.log((joined + 1) / (joined + 1).sum(axis=0))
         weight -= np.log((absent + 1) / (absent + 1).sum(axis=0))
         aucs.append(_aucs(held @ weight, member[here]))
-    mean: Floats = np.mean(aucs, axis=0)
-    return mean
+    return np.asarray(np.mean(aucs, axis=0))
 
 
 def _aucs(scores: Floats, member: Bools) -> Floats:
@@ -185,5 +184,4 @@ def _aucs(scores: Floats, member: Bools) -> Floats:
     # Rounded, so that the order of summation cannot decide a tie.
     ranks = rankdata(np.round(scores.astype(np.float64), 4), axis=0)
     wins = (ranks * member).sum(axis=0) - joined * (joined + 1) / 2
-    share: Floats = np.divide(wins, pairs, out=np.full_like(pairs, 0.5), where=pairs > 0)
-    return share
+    return np.asarray(np.divide(wins, pairs, out=np.full_like(pairs, 0.5), where=pairs > 0))

@@ -146,8 +146,7 @@ def _resampled(ranks: RanksByKind, rng: Rng, draws: int) -> Floats:
         total = np.stack([np.bincount(record, weights=row) for row in scores[:, kind]], axis=1)
         weight = resample(len(count), draws, rng)
         means.append((weight @ total) / (weight @ count)[:, None])
-    difference: Floats = means[0] - means[1]
-    return difference
+    return means[0] - means[1]
 
 
 def against_own(ranks: RanksByKind, weight: Floats) -> tuple[Floats, Floats]:
@@ -211,8 +210,7 @@ def _within_kind_limits(ranks: RanksByKind, rng: Rng, draws: int) -> Floats:
     whole = drawn[np.isfinite(drawn).all(axis=1)]
     if len(whole) < draws / 2:
         return np.full((2, len(MEASURES)), np.nan)
-    limits: Floats = np.percentile(whole, LIMITS, axis=0)
-    return limits
+    return np.percentile(whole, LIMITS, axis=0)
 
 
 def against_redraws(deltas: Floats) -> tuple[float | None, float | None, float | None]:

@@ -62,8 +62,7 @@ def read_curve(fpr: Floats, tpr: Floats, at: Floats) -> Floats:
     following = np.minimum(last + 1, len(fpr) - 1)
     width = fpr[following] - fpr[last]
     share = np.divide(at - fpr[last], width, out=np.zeros_like(at), where=width > 0)
-    result: Floats = tpr[last] + share * (tpr[following] - tpr[last])
-    return result
+    return tpr[last] + share * (tpr[following] - tpr[last])
 
 
 def thinned(x: Floats, y: Floats) -> Ints:
@@ -92,8 +91,7 @@ def _distances(x: Floats, y: Floats) -> Floats:
     length = dx**2 + dy**2
     along = ((x - x[0]) * dx + (y - y[0]) * dy) / length if length > 0 else np.zeros_like(x)
     along = np.clip(along, 0.0, 1.0)
-    result: Floats = np.hypot(x - x[0] - along * dx, y - y[0] - along * dy)
-    return result
+    return np.asarray(np.hypot(x - x[0] - along * dx, y - y[0] - along * dy))
 
 
 def drawable(fpr: Floats, tpr: Floats) -> tuple[Floats, Floats]:

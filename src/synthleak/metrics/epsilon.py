@@ -246,8 +246,7 @@ def lone_p_values(members: int, others: int, curve: TradeOff) -> Floats:
     few = binom.cdf(np.arange(others + 1)[:, None], others, _FPR)
     many = binom.sf(np.arange(members + 1)[:, None] - 1, members, curve.tpr(_FPR))
     smallest = [np.maximum(few, row).min(axis=1) for row in many]
-    table: Floats = np.minimum(1.0, 2 * np.array(smallest))
-    return table
+    return np.asarray(np.minimum(1.0, 2 * np.array(smallest)))
 
 
 def lone_epsilon(

@@ -56,8 +56,7 @@ def split_folds(
         return split_folds(len(names), folds, rng, repeats)[group_of]
     base = np.arange(units) % folds
     fold = np.stack([rng.permutation(base) for _ in range(repeats)], axis=1)
-    inside: Singles = (fold[:, :, None] == np.arange(folds)).astype(np.float32)
-    return inside
+    return np.asarray((fold[:, :, None] == np.arange(folds)).astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ def normal_scores(low: Floats, high: Floats) -> Floats:
     """Return normal scores of mid-ranks, for whatever needs magnitudes (docs/method.md §7)."""
     from scipy.stats import norm
 
-    scores: Floats = norm.ppf((low + high) / (2 * low.shape[-1]))
-    return scores
+    return np.asarray(norm.ppf((low + high) / (2 * low.shape[-1])))
 
 
 def resample(units: int, draws: int, rng: Rng, group: Ints | None = None) -> Floats:
@@ -215,8 +213,7 @@ def fold_aucs(
 
 def ratio(part: Floats, whole: Floats) -> Floats:
     """Return part / whole, NaN where there is nothing to divide by."""
-    result: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
-    return result
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 1e-12)
 
 
 def mean_known(values: Floats) -> Floats:
@@ -247,14 +244,12 @@ def choose_in_folds(rest: Floats, signals: Signals, ranks: Ranks, group: Signals
     """Return the place in `signals` of each fold's best signal of a group, first on ties."""
     places = np.unique(np.searchsorted(signals, ranks.same[group]))
     best = np.nan_to_num(rest[places], nan=-1.0).round(9).argmax(axis=0)
-    chosen: Signals = places[best]
-    return chosen
+    return np.asarray(places[best])
 
 
 def take_chosen(held: Floats, chosen: Signals) -> Floats:
     """Return the held-out value of each fold's chosen signal."""
-    taken: Floats = np.take_along_axis(held, chosen[None], axis=0)[0]
-    return taken
+    return np.asarray(np.take_along_axis(held, chosen[None], axis=0)[0])
 
 
 def _held_tpr(
@@ -276,8 +271,7 @@ def _held_tpr(
         rate = (reached @ columns.reshape(len(columns), -1)).reshape(-1, *hits.shape[1:])
         n_found = ((rate <= (FPR_LIMIT + 1e-6) * columns.sum(axis=0)) * rows).sum(axis=0)
         hits += np.where(np.stack(choices) == column, n_found, 0.0)
-    result: Floats = (hits / rows.sum(axis=0)).mean(axis=(1, 2))
-    return result
+    return np.asarray((hits / rows.sum(axis=0)).mean(axis=(1, 2)))
 
 
 DRAWS = 500
@@ -450,8 +444,7 @@ def _spread(aucs: Floats, repeats: int) -> Floats:
     apart += aucs.mean(axis=(1, 2), keepdims=True)
     interaction = (apart**2).sum(axis=(1, 2)) / ((draws - 1) * max(drawn_repeats - 1, 1))
     variance = by_draw[..., 0].var(axis=1) - interaction * (1 / drawn_repeats - 1 / repeats)
-    error: Floats = np.sqrt(np.maximum(variance, 0.0))
-    return error
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def _effective(sizes: Ints) -> float:

@@ -227,8 +227,7 @@ def _spread(values: Floats) -> Floats:
     rounds = len(values)
     if rounds < 2:
         return np.zeros(values.shape[1])
-    spread: Floats = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(rounds)
-    return spread
+    return np.asarray(1.96 * values.std(axis=0, ddof=1) / np.sqrt(rounds))
 
 
 @dataclass(frozen=True)

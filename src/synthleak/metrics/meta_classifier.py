@@ -151,8 +151,7 @@ def fit(rows: Rows, choice: Choice) -> Callable[[Floats], Floats]:
     fitted.fit(x[:, used], rows.member, sample_weight=weight)
 
     def log_odds(x: Floats) -> Floats:
-        odds: Floats = ((x - centre) / scale)[:, used] @ fitted.coef_[0] + fitted.intercept_
-        return odds
+        return np.asarray(((x - centre) / scale)[:, used] @ fitted.coef_[0] + fitted.intercept_)
 
     return log_odds
 
@@ -173,5 +172,4 @@ def _separation(x: Floats, rows: Rows, weight: Floats) -> Floats:
         share = weight[side] / weight[side].sum()
         means.append(share @ x[side])
         within += share @ (x[side] - means[-1]) ** 2
-    apart: Floats = np.abs(means[0] - means[1]) / np.sqrt(within + 1e-12)
-    return apart
+    return np.asarray(np.abs(means[0] - means[1]) / np.sqrt(within + 1e-12))

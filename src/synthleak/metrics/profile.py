@@ -76,8 +76,7 @@ def paper_vulnerability(values: Floats, assignment: Assignment) -> Floats:
 def _mean_over(scores: Floats, weights: Entries | Ints) -> Floats:
     count = weights.sum(axis=0).astype(np.float64)
     total = np.einsum("stk,st->kt", scores, weights, optimize=True)
-    mean: Floats = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-    return mean
+    return np.asarray(np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0))
 
 
 def redrawn(scores: Floats, sides: Sequence[Sides]) -> Floats:
@@ -88,8 +87,7 @@ def redrawn(scores: Floats, sides: Sequence[Sides]) -> Floats:
         count = entries.sum(axis=1).astype(np.float64)
         total = np.einsum("dst,st->dt", entries, scores, optimize=True)
         means.append(np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0))
-    difference: Floats = means[0] - means[1]
-    return difference
+    return np.asarray(means[0] - means[1])
 
 
 @dataclass(frozen=True)
@@ -179,8 +177,9 @@ def rank_correlation(one: Floats, other: Floats) -> Floats:
         sides.append(ranks - ranks.mean(axis=-1, keepdims=True))
     top = np.asarray((sides[0] * sides[1]).sum(axis=-1))
     scale = np.sqrt((sides[0] ** 2).sum(axis=-1) * (sides[1] ** 2).sum(axis=-1))
-    rho: Floats = np.divide(top, scale, out=np.full_like(top, np.nan), where=np.asarray(scale > 0))
-    return rho
+    return np.asarray(
+        np.divide(top, scale, out=np.full_like(top, np.nan), where=np.asarray(scale > 0))
+    )
 
 
 PROFILE_VERSION = 3
@@ -364,5 +363,4 @@ def _split_level(cell: ScoredCell) -> Floats:
     ]
     keep = np.sort(np.concatenate(kept))
     comparison = comparison_of(cell.design, cell.plan, cell.values[keep])
-    level: Floats = comparison.statistics([cell.observed.on_sets(keep, cell.targets)]).auc[0]
-    return level
+    return np.asarray(comparison.statistics([cell.observed.on_sets(keep, cell.targets)]).auc[0])

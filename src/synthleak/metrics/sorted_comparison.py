@@ -176,8 +176,7 @@ def _runs(score: Small, fold: NDArray[np.int8] | None = None) -> tuple[Ints, Int
 
 def _fold_sums(weight: Weights, bounds: Ints) -> Floats:
     """Return the sum over each fold, per draw."""
-    sums: Floats = np.add.reduceat(weight, bounds[:-1], axis=1, dtype=np.float64)
-    return sums
+    return np.add.reduceat(weight, bounds[:-1], axis=1, dtype=np.float64)
 
 
 class SortedPoolComparison(PoolComparison):

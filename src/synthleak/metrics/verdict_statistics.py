@@ -45,10 +45,7 @@ def mean_compared(total: Floats, idle: Floats, records: float | Floats) -> Float
     `total` is the sum over all `records`; of these, `idle` compare nothing and count 0.5 in it.
     """
     count = records - idle
-    mean: Floats = np.where(
-        count > 1e-9, (total - 0.5 * idle) / np.where(count > 1e-9, count, 1.0), 0.5
-    )
-    return mean
+    return np.where(count > 1e-9, (total - 0.5 * idle) / np.where(count > 1e-9, count, 1.0), 0.5)
 
 
 @dataclass(frozen=True)
@@ -121,8 +118,7 @@ def _mean_auc(shares: Floats, idle: Bools) -> Floats:
 
 def _mean_of_largest_tenth(shares: Floats, idle: Bools) -> Floats:
     first = shares.shape[1] - tenth(shares.shape[1])
-    mean: Floats = np.partition(shares, first, axis=1)[:, first:].mean(axis=1)
-    return mean
+    return np.asarray(np.partition(shares, first, axis=1)[:, first:].mean(axis=1))
 
 
 AUC = PoolStatistic("auc", "AUC", "AUC", "AUC", "auc", _mean_rank, 0.5)
@@ -172,8 +168,7 @@ class Statistics:
 
     @property
     def auc(self) -> Floats:
-        auc: Floats = self.values[0]
-        return auc
+        return np.asarray(self.values[0])
 
 
 BLOCK = 64
@@ -247,8 +242,7 @@ def _split_statistics(
 
 def _shares(sums: Floats, pairs: Floats, empty: float) -> Floats:
     out = np.full(sums.shape, empty)
-    shares: Floats = np.divide(sums, pairs, out=out, where=pairs > 0)
-    return shares
+    return np.asarray(np.divide(sums, pairs, out=out, where=pairs > 0))
 
 
 class _Top:
@@ -327,5 +321,4 @@ class _Block:
         """
         sums = np.bincount(self._row, counts, minlength=len(self._sizes))
         pairs = self._sizes * self._totals
-        shares: Floats = np.divide(sums, pairs, out=np.full_like(pairs, empty), where=pairs > 0)
-        return shares
+        return np.divide(sums, pairs, out=np.full_like(pairs, empty), where=pairs > 0)

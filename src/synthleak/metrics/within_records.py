@@ -269,13 +269,11 @@ def _over_records(values: Floats, coins: Bools, inside: Singles) -> FoldMeasurem
 
 def choose_folds(measured: FoldMeasurements, group: Signals) -> Signals:
     """Return each assignment's and fold's best signal of a group, the first on ties."""
-    chosen: Signals = group[measured.rest[group].round(9).argmax(axis=0)]
-    return chosen
+    return np.asarray(group[measured.rest[group].round(9).argmax(axis=0)])
 
 
 def held_auc(measured: FoldMeasurements, chosen: Signals) -> Floats:
-    result: Floats = take_chosen(measured.held, chosen).mean(axis=1)
-    return result
+    return np.asarray(take_chosen(measured.held, chosen).mean(axis=1))
 
 
 def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Signals]) -> Floats:
@@ -292,8 +290,7 @@ def held_tpr(ranks: Ranks, coins: Bools, inside: Singles, choices: Sequence[Sign
         signal, assignment = np.divmod(wanted, count)
         rates = _tpr(ranks.low[signal[:, None], here], joined[assignment])
         total += rates[row].reshape(total.shape)
-    rate_of_all: Floats = total / inside.shape[1]
-    return rate_of_all
+    return np.asarray(total / inside.shape[1])
 
 
 def _tpr(scores: NDArray[np.int32], member: Bools) -> Floats:
@@ -302,8 +299,7 @@ def _tpr(scores: NDArray[np.int32], member: Bools) -> Floats:
     allowed = np.floor(FPR_LIMIT * np.maximum((~member).sum(axis=1), 1) + 1e-9).astype(np.int64)
     threshold = np.take_along_axis(others, others.shape[1] - 1 - allowed[:, None], axis=1)
     hits = (member & (scores > threshold)).sum(axis=1)
-    rate: Floats = hits / np.maximum(member.sum(axis=1), 1)
-    return rate
+    return np.asarray(hits / np.maximum(member.sum(axis=1), 1))
 
 
 def resampled_instances(

@@ -101,8 +101,7 @@ def permuted(
     whole = inside != outside
     drawn = inside.copy()
     drawn[whole] = rng.permutation(inside[whole])
-    redrawn: NDArray[np.bool_] = np.where(whole[block], drawn[block], member)
-    return redrawn
+    return np.where(whole[block], drawn[block], member)
 
 
 def _seed(pool: Pool, seed: int, use: str) -> int:

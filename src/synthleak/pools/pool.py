@@ -239,6 +239,10 @@ class Persons:
         """The record that stands for each person."""
         return [positions[0] for positions in self.records]
 
+    def of(self, targets: Iterable[int]) -> Owned:
+        """Return the records of the person that each target stands for."""
+        return tuple(self.records[self.owner[target]] for target in targets)
+
     def who_own(self, positions: Iterable[int]) -> list[int]:
         """Return who owns one of these records, each once, in corpus order.
 
@@ -315,54 +319,33 @@ def split(
     origins = (name,) * len(targets) if origins is None else tuple(origins)
     if corpus.split is not None:
         return _as_given(corpus, corpus.split, name, targets, origins, seed, persons)
-    if persons is not None:
-        return _split_persons(name, targets, persons, auxiliary, seed, origins)
-    records = corpus.records
-    inside = set(targets)
-    groups = {records[t].group for t in targets if t < len(records)} - {None}
-    rest = [
-        position
-        for position, record in enumerate(records)
-        if position not in inside and (record.group is None or record.group not in groups)
-    ]
-    if len(rest) < 4:
-        raise PoolError(
-            f"the pool {name!r} of {counted(len(inside), 'record')} leaves {len(rest)}"
-            f" of {len(records)}",
-            remedy="give its rule a smaller size",
+    rest: list[tuple[int, ...]]
+    if persons is None:
+        inside, unit, everybody = set(targets), "record", len(corpus)
+        groups = {corpus.records[t].group for t in targets if t < everybody} - {None}
+        rest = [
+            (position,)
+            for position, record in enumerate(corpus.records)
+            if position not in inside and (record.group is None or record.group not in groups)
+        ]
+    else:
+        inside, unit, everybody = (
+            {persons.owner[t] for t in targets},
+            "person",
+            len(persons.records),
         )
-    order = stream(seed, "split", name).permutation(len(rest))
-    cut = min(max(round(len(rest) * auxiliary), 1), len(rest) - 1)
-    shuffled = [rest[i] for i in order]
-    return Pool(
-        name=name,
-        targets=tuple(targets),
-        origins=origins,
-        candidates=tuple(sorted(shuffled[cut:])),
-        auxiliary=tuple(sorted(shuffled[:cut])),
-    )
-
-
-def _split_persons(
-    name: str,
-    targets: Sequence[int],
-    persons: Persons,
-    auxiliary: float,
-    seed: int,
-    origins: tuple[str, ...],
-) -> Pool:
-    """Split the persons that the targets leave, so that R has about its share of the records."""
-    asked = [persons.owner[target] for target in targets]
-    rest = [records for person, records in enumerate(persons.records) if person not in set(asked)]
+        rest = [records for person, records in enumerate(persons.records) if person not in inside]
     if len(rest) < 4:
         raise PoolError(
-            f"the pool {name!r} of {counted(len(asked), 'person')} leaves {len(rest)}"
-            f" of {len(persons.records)}",
+            f"the pool {name!r} of {counted(len(inside), unit)} leaves {len(rest)} of {everybody}",
             remedy="give its rule a smaller size",
         )
     shuffled = [rest[i] for i in stream(seed, "split", name).permutation(len(rest)).tolist()]
-    taken = np.cumsum([len(records) for records in shuffled])
-    cut = int(np.abs(taken[:-1] - auxiliary * taken[-1]).argmin()) + 1
+    if persons is None:
+        cut = min(max(round(len(rest) * auxiliary), 1), len(rest) - 1)
+    else:  # so that R has about its share of the records
+        taken = np.cumsum([len(records) for records in shuffled])
+        cut = int(np.abs(taken[:-1] - auxiliary * taken[-1]).argmin()) + 1
     sides = [tuple(sorted(side)) for side in (shuffled[cut:], shuffled[:cut])]
     candidates, known = (tuple(sorted(p for records in side for p in records)) for side in sides)
     return Pool(
@@ -371,7 +354,7 @@ def _split_persons(
         origins=origins,
         candidates=candidates,
         auxiliary=known,
-        persons=PersonRecords(tuple(persons.records[p] for p in asked), *sides),
+        persons=None if persons is None else PersonRecords(persons.of(targets), *sides),
     )
 
 
@@ -413,9 +396,7 @@ def _as_given(
             split.declared == "coins",
             groups.unit == "either" and persons is None,
         ),
-        persons=None
-        if persons is None
-        else PersonRecords(tuple(persons.records[persons.owner[t]] for t in targets), (), ()),
+        persons=None if persons is None else PersonRecords(persons.of(targets), (), ()),
     )
 
 

@@ -216,8 +216,7 @@ def mean_ranks(*measures: NDArray[Any]) -> Floats:
     """
     from scipy.stats import rankdata
 
-    ranks: Floats = np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0)
-    return ranks
+    return np.asarray(np.mean([rankdata(np.round(values, 9)) for values in measures], axis=0))
 
 
 SHARED = "shared releases"
@@ -388,8 +387,7 @@ def _select_sharing(
         targets = chosen[name]
         asked = None
         if persons is not None and whole.persons is not None:
-            records = tuple(persons.records[persons.owner[target]] for target in targets)
-            asked = replace(whole.persons, targets=records)
+            asked = replace(whole.persons, targets=persons.of(targets))
         with _located(order):
             origins = order.rule.origins(targets, grounds[name]) or (name,) * len(targets)
             pool = replace(whole, name=name, targets=targets, origins=tuple(origins), persons=asked)

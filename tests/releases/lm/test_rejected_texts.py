@@ -51,14 +51,14 @@ def test_texts_of_augpe(
 
     monkeypatch.setattr(evolution, "degenerate", every_one)
     first: list[str] = []
-    begun = evolution._begin
+    begun = evolution.Evolution._begin
 
     def begin(*asked: Any) -> Any:
         instances = begun(*asked)
         first.extend(instances[0].population.texts)
         return instances
 
-    monkeypatch.setattr(evolution, "_begin", begin)
+    monkeypatch.setattr(evolution.Evolution, "_begin", begin)
     made = AugPe(rounds=3, variations=2, **settings)
     release = made.generate(ask(size=12, side=SIDE))
     quota = Counter(record.labels for record in release)

@@ -17,16 +17,16 @@ from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.lm import steering as steps  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone  # noqa: E402
-from synthleak.releases.lm.steering import ClassTexts, choose_exemplars  # noqa: E402
-from synthleak.releases.lm.steering_vectors import (  # noqa: E402
+from synthleak.releases.lm.steering import (  # noqa: E402
+    ClassTexts,
     PromptedText,
+    choose_exemplars,
     clipped_sums,
     mean_states,
     noise_of,
     reference_statistics,
     unit_vectors,
 )
-from synthleak.releases.lm.text_sampling import TextSampler  # noqa: E402
 from synthleak.releases.release import Request  # noqa: E402
 
 LAYERS = (1, 2)
@@ -91,9 +91,7 @@ def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
 def test_out_of_memory_halves_the_texts(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from synthleak.releases.lm import steering_vectors
-
-    usual = steering_vectors._read
+    usual = steps._read
 
     def greedy(
         shared: SharedBackbone, texts: object, shape: tuple[int, int], layers: object
@@ -102,7 +100,7 @@ def test_out_of_memory_halves_the_texts(
             raise torch.OutOfMemoryError("no room")
         return usual(shared, texts, shape, layers)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(steering_vectors, "_read", greedy)
+    monkeypatch.setattr(steps, "_read", greedy)
     rows = [row for some, _ in mean_states(shared, GENERATED, LAYERS, 160) for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
     assert "continuing with 2 texts at once" in caplog.text
@@ -183,14 +181,10 @@ def generator(folder: str, **settings: object) -> EpsVec:
 
 
 def vectors_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tensor]:
-    shared = tiny_shared_backbone(made.backbone)
-    sampler = TextSampler(shared, attempts=1)
-    how = made.decoding(sampler.tokenizer.ends(one_line=True))
-    classes = [made.classes(request)]
-    texts = steps.public_texts(made, sampler, how, request.public, classes)
-    groups = steps._groups(made, sampler, [request], classes, texts)
-    vectors = steps.steering_vectors(made, shared, sampler, [request], groups, texts)
-    return groups, vectors.vectors
+    steering = steps.Steering(made, [request])
+    texts = steering.public_texts()
+    groups = steering.groups(texts)
+    return groups, steering.vectors(groups, texts).vectors
 
 
 def test_vectors_have_length_alpha_and_fresh_noise(folder: str) -> None:
@@ -283,12 +277,13 @@ def test_each_release_has_its_own_vote_noise() -> None:
 
 def test_public_texts_do_not_depend_on_private_data(folder: str) -> None:
     made = generator(folder)
-    sampler = TextSampler(tiny_shared_backbone(folder), attempts=1)
-    how = made.decoding(sampler.tokenizer.ends(one_line=True))
-    classes = [sorted(TEXTS)]
-    first = dict(steps.public_texts(made, sampler, how, side_of(), classes))
+    steering = steps.Steering(made, [ask(side=side_of())])
+    steering.classes = [sorted(TEXTS)]
+    first = dict(steering.public_texts())
     other = ask(seed=7, records=RECORDS[3:5], side=side_of())
     # One class at a time, another order: each class has its own stream.
     for labels in sorted(TEXTS, reverse=True):
-        again = steps.public_texts(made, sampler, how, other.public, [[labels]])
+        steering = steps.Steering(made, [other])
+        steering.classes = [[labels]]
+        again = steering.public_texts()
         assert again[labels] == first[labels]

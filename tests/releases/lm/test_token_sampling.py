@@ -12,13 +12,16 @@ pytest.importorskip("transformers")
 
 from support.tiny_backbone import tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
-from synthleak.releases.lm import prompt_decoders, token_sampling  # noqa: E402
-from synthleak.releases.lm.fleet import frozen_llama  # noqa: E402
+from synthleak.releases.lm import token_sampling  # noqa: E402
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Decoding  # noqa: E402
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
-from synthleak.releases.lm.prompt_decoders import SteeringVectors  # noqa: E402
-from synthleak.releases.lm.token_sampling import TokenSampler, plan_sampling  # noqa: E402
+from synthleak.releases.lm.token_sampling import (  # noqa: E402
+    SteeringVectors,
+    TokenSampler,
+    plan_sampling,
+)
 
 PROMPTS = [(7, 8), (9,), (10, 11, 12, 13), (7, 8, 9), (20, 21)]
 OF = np.array([0, 1, 2, 3, 4, 2, 2, 0, 1, 4, 4, 4])
@@ -29,11 +32,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> SharedBackbone:
     return tiny_shared_backbone(write_backbone(tmp_path_factory.mktemp("backbone")))
 
 
-def library_sampler(shared: SharedBackbone, rows: int | None = None) -> TokenSampler:
-    """Return a sampler that leaves this Llama to the library, as it leaves any other decoder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "frozen_llama", lambda **options: None)
-        return TokenSampler(shared, rows=rows)
+def sharing_sampler(shared: SharedBackbone, rows: int | None = None) -> TokenSampler:
+    """Return a sampler whose prompts are shared, as where kernels work, without a kernel."""
+    sampler = TokenSampler(shared, rows=rows)
+    assert sampler.llama is None  # no kernel works on a CPU
+    sampler.llama = FrozenLlama(shared.backbone.model)
+    return sampler
 
 
 def plain(
@@ -95,7 +99,7 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     library: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(prompt_decoders, "COMPACT_EVERY", 3)
+    monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
     monkeypatch.setattr(token_sampling, "MOST_READ", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)
@@ -104,8 +108,7 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     steering = SteeringVectors((1, 2), vectors) if steer else None
     # Fewer logits than rows, so that tokens of a batch are drawn in parts.
     monkeypatch.setattr(token_sampling, "MOST_LOGITS", 4)
-    sampler = (library_sampler if library else TokenSampler)(shared, rows=rows)
-    assert (sampler.llama is None) == library
+    sampler = (TokenSampler if library else sharing_sampler)(shared, rows=rows)
     made = sampler.sample(PROMPTS, OF, uniforms, how, steering)
     expected = [
         plain(
@@ -130,14 +133,14 @@ def test_shared_prompts_give_the_tokens_of_copied_ones(shared: SharedBackbone) -
     uniforms = rng.random((len(of), how.longest), dtype=np.float32)
     copied, shared_prompts = (
         sampler(shared, rows=200).sample(prompts, of, uniforms, how)
-        for sampler in (library_sampler, TokenSampler)
+        for sampler in (TokenSampler, sharing_sampler)
     )
     assert shared_prompts == copied
     assert len({len(tokens) for tokens in copied}) > 10
 
 
 @pytest.mark.parametrize("steer", [False, True])
-def test_prompts_that_begin_alike_give_the_same_tokens(
+def test_steered_prompts_in_several_batches_give_the_same_tokens(
     shared: SharedBackbone, steer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(6)
@@ -148,29 +151,22 @@ def test_prompts_that_begin_alike_give_the_same_tokens(
     uniforms = rng.random((len(of), how.longest), dtype=np.float32)
     vectors = torch.randn(len(prompts), 2, 16, dtype=torch.float64) * 2
     steering = SteeringVectors((1, 2), vectors) if steer else None
-    found: list[int] = []
-    usual = frozen_llama.common_start
-
-    def start(table: np.ndarray, lengths: np.ndarray) -> int:
-        found.append(usual(table, lengths))
-        return found[-1]
-
-    monkeypatch.setattr(frozen_llama, "common_start", start)
     monkeypatch.setattr(token_sampling, "MOST_READ", 100)  # several microbatches
     copied, shared_prompts = (
         sampler(shared).sample(prompts, of, uniforms, how, steering)
-        for sampler in (library_sampler, TokenSampler)
+        for sampler in (TokenSampler, sharing_sampler)
     )
     assert shared_prompts == copied
-    assert found == [16]
 
 
 def test_decoding_is_chosen_by_the_environment(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert TokenSampler(shared).llama is shared.frozen_llama(use_kernels=True)
+    llama = FrozenLlama(shared.backbone.model)
+    monkeypatch.setitem(shared.__dict__, "frozen_llama", llama)
+    assert TokenSampler(shared).llama is llama
     monkeypatch.setenv("SYNTHLEAK_DECODING", "torch")
-    assert TokenSampler(shared).llama is shared.frozen_llama(use_kernels=False)
+    assert TokenSampler(shared).llama is None
     monkeypatch.setenv("SYNTHLEAK_DECODING", "fast")
     with pytest.raises(GeneratorError, match="SYNTHLEAK_DECODING"):
         TokenSampler(shared)

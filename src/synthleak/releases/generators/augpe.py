@@ -15,7 +15,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -30,9 +30,9 @@ from synthleak.releases.lm.prompts import (
     RANDOM,
     STYLES,
     VARIATION,
-    check_placeholders,
     on_one_line,
     usual_lengths,
+    with_placeholders,
 )
 from synthleak.releases.release import Public, Request, Synthetic
 
@@ -62,9 +62,11 @@ class AugPe(Prompted):
     variations: int = Field(default=6, ge=0, description="paraphrases of a survivor: L - 1")
     shared_random: bool = Field(default=False, description="one RANDOM population for all releases")
     attempts: int = Field(default=2, ge=1, description="before a degenerate text stays")
-    random_prompt: str = RANDOM
-    variation_prompt: str = VARIATION
-    label_phrase: str = LABELLED
+    random_prompt: Annotated[str, with_placeholders(*_PLACEHOLDERS)] = RANDOM
+    variation_prompt: Annotated[
+        str, with_placeholders(*_PLACEHOLDERS, "text", needed=("text",))
+    ] = VARIATION
+    label_phrase: Annotated[str, with_placeholders("labels")] = LABELLED
     styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
     words: tuple[int, ...] | Literal["auto"] = Field(
         default="auto", description="lengths to ask for; auto: those of R"
@@ -86,21 +88,6 @@ class AugPe(Prompted):
         "N",
         "encoder",
     )
-
-    @field_validator("random_prompt")
-    @classmethod
-    def _random_blanks(cls, value: str) -> str:
-        return check_placeholders(value, _PLACEHOLDERS)
-
-    @field_validator("variation_prompt")
-    @classmethod
-    def _variation_blanks(cls, value: str) -> str:
-        return check_placeholders(value, (*_PLACEHOLDERS, "text"), ("text",))
-
-    @field_validator("label_phrase")
-    @classmethod
-    def _label_blanks(cls, value: str) -> str:
-        return check_placeholders(value, ("labels",))
 
     @field_validator("words", mode="before")
     @classmethod

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma, remaining_sigma
 from synthleak.releases.generator import generators
 from synthleak.releases.lm.generator import Prompted
-from synthleak.releases.lm.prompts import RANDOM, STYLES, check_placeholders
+from synthleak.releases.lm.prompts import RANDOM, STYLES, with_placeholders
 from synthleak.releases.release import Request, Synthetic
 
 
@@ -44,7 +44,9 @@ class EpsVec(Prompted):
     vote_share: float = Field(default=1 / 6, gt=0, lt=1, description="of ε, for the exemplars")
     vote_delta: float = Field(default=1e-6, gt=0, lt=1)
     attempts: int = Field(default=3, ge=1, description="before a degenerate text stays")
-    prompt: str = Field(default=RANDOM, description="asks for a candidate")
+    prompt: Annotated[str, with_placeholders("description", "labelled", "style", "words")] = Field(
+        default=RANDOM, description="asks for a candidate"
+    )
     styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
     public_inputs: ClassVar = (
         "backbone",
@@ -63,11 +65,6 @@ class EpsVec(Prompted):
                 f"{self.exemplars} exemplars cannot be chosen from {self.candidates} candidates"
             )
         return self
-
-    @field_validator("prompt")
-    @classmethod
-    def _blanks(cls, value: str) -> str:
-        return check_placeholders(value, ("description", "labelled", "style", "words"))
 
     @field_validator("depth")
     @classmethod

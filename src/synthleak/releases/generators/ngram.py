@@ -134,8 +134,7 @@ def noised_sum(
 ) -> NDArray[np.float64]:
     """Noise every cell of the support, those that no record touches too, and cut negatives."""
     cells = bounded_sum(contributions, support) + rng.normal(0.0, sigma, len(support))
-    positive: NDArray[np.float64] = np.maximum(cells, 0.0)
-    return positive
+    return np.maximum(cells, 0.0)
 
 
 def public_support(public: Public) -> dict[Gram, int]:

@@ -22,6 +22,7 @@ from functools import cache
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
+from synthleak.core.cell import counted
 from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive, digest
 from synthleak.core.store import Store, keep, unpacked
@@ -187,9 +188,7 @@ class ChatWriter:
                 reason, wait = _words(error), 0.0
             if attempt < self._settings.retries:
                 self._sleep(min(_LONGEST_WAIT, max(wait, 0.5 * 2**attempt)))
-        tries = (
-            "1 attempt" if self._settings.retries == 0 else f"{self._settings.retries + 1} attempts"
-        )
+        tries = counted(self._settings.retries + 1, "attempt")
         raise self._refused(f"no answer after {tries} ({reason})")
 
     def _ask(self, body: dict[str, Any]) -> str:

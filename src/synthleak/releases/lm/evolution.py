@@ -85,199 +85,170 @@ class _Instance:
 def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
     """Return a release per request. All are one cell's: they share N, ε, size and public side."""
     try:
-        instances = _evolve(generator, writer, requests)
+        instances = Evolution(generator, writer, requests[0].public).run(requests)
     finally:  # what was used is paid for, also where a run breaks off
         writer.tell()
     return [
-        [
-            Synthetic(text, labels)
-            for text, labels in zip(
-                instance.population.texts, instance.population.labels, strict=True
+        [Synthetic(text, labels) for text, labels in zip(last.texts, last.labels, strict=True)]
+        for last in (instance.population for instance in instances)
+    ]
+
+
+class Evolution:
+    """The steps of private evolution, for the instances of one fleet."""
+
+    def __init__(self, generator: AugPe, writer: Writer, public: Public) -> None:
+        self._generator, self._writer, self._public = generator, writer, public
+
+    def run(self, requests: Sequence[Request]) -> list[_Instance]:
+        """Return the instances after all rounds."""
+        with timed("vectors of private records"):
+            private = self._private_vectors(requests)
+        rounds = self._generator.rounds  # RANDOM texts, then VARIATION texts in all but the last
+        with timed("RANDOM texts", 0, 1 / rounds):
+            instances = self._begin(requests, private)
+        sigma = self._generator.sigma(requests[0])
+        for number in range(1, rounds + 1):
+            with timed(f"votes of round {number}"):
+                for instance in instances:
+                    old = instance.population
+                    counts = histogram(old, instance.private)
+                    going = survivors(old, counts, instance.quota, sigma, instance.rng)
+                    instance.population = old.keep(going)
+            if number < rounds:
+                title = f"VARIATION texts of round {number}"
+                with timed(title, number / rounds, (number + 1) / rounds):
+                    self._vary(instances, number)
+        return instances
+
+    def _private_vectors(self, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
+        """Return the vectors of each request's records by class; a text is encoded once for all."""
+        different = sorted({record.text for request in requests for record in request.records})
+        vectors = vectors_of(self._generator.encoder, different, requests[0].store)
+        row = {text: number for number, text in enumerate(different)}
+        by_class = []
+        for request in requests:
+            rows_of: dict[Labels, list[int]] = {}
+            for record in request.records:
+                rows_of.setdefault(record.labels, []).append(row[record.text])
+            by_class.append({labels: vectors[rows] for labels, rows in rows_of.items()})
+        return by_class
+
+    def _begin(
+        self, requests: Sequence[Request], private: Sequence[dict[Labels, Vectors]]
+    ) -> list[_Instance]:
+        """Write the first populations, from prompts alone."""
+        quotas = [Counter(self._generator.classes(request)) for request in requests]
+        family = self._generator.family
+        labels = [
+            [name for name, count in sorted(quota.items()) for _ in range(count * family)]
+            for quota in quotas
+        ]
+        encoded = TextVectors(self._generator.encoder)
+        if self._generator.shared_random:
+            texts = self._shared_texts(labels, encoded)
+        else:
+            seeds = [derive(request.seed, "random") for request in requests]
+            texts = self._random_texts(seeds, labels, encoded)
+        vectors = encoded.of([text for of_instance in texts for text in of_instance])
+        instances, start = [], 0
+        for number, request in enumerate(requests):
+            part = slice(start, start + len(labels[number]))
+            population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
+            rng = stream(request.seed, "votes")
+            instances.append(_Instance(request, quotas[number], private[number], rng, population))
+            start = part.stop
+        return instances
+
+    def _shared_texts(
+        self, labels: Sequence[Sequence[Labels]], encoded: TextVectors
+    ) -> list[list[str]]:
+        """Write RANDOM texts once per class: a release takes the first that it needs of each class.
+
+        Text j of a class depends on the public side, the class and j alone, so it does not matter
+        how many are written or for whom.
+        """
+        counts = [Counter(of_instance) for of_instance in labels]
+        most = {name: max(count[name] for count in counts) for count in counts for name in count}
+        names = sorted(most)
+        side = digest(self._generator.identity(), self._public.key, self._public.description)
+        seeds = [derive("shared", side, digest(name)) for name in names]
+        texts = self._random_texts(seeds, [[name] * most[name] for name in names], encoded)
+        pool = dict(zip(names, texts, strict=True))
+        return [
+            [text for name in sorted(count) for text in pool[name][: count[name]]]
+            for count in counts
+        ]
+
+    def _random_texts(
+        self, seeds: Sequence[int], labels: Sequence[Sequence[Labels]], encoded: TextVectors
+    ) -> list[list[str]]:
+        """Write a RANDOM text for every label of every seed."""
+        prompts: list[str] = []
+        for seed, names in zip(seeds, labels, strict=True):
+            prompts += self._prompts(self._generator.random_prompt, seed, names)
+        owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
+        named = [name for names in labels for name in names]
+        texts = iter(self._writer.write(prompts, named, 1, owners, encoded.written))
+        return [[next(texts) for _ in names] for names in labels]
+
+    def _prompts(
+        self, template: str, seed: int, names: Sequence[Labels], texts: Sequence[str] | None = None
+    ) -> list[str]:
+        """Fill in a template for every class, with a style and a length drawn for each."""
+        generator, public = self._generator, self._public
+        styles = stream(seed, "styles").choice(generator.styles, len(names))
+        words = stream(seed, "words").choice(generator.lengths(public), len(names))
+        return [
+            fill(
+                template,
+                {
+                    "description": described(public),
+                    "labelled": labelled(name, generator.label_phrase),
+                    "style": str(style),
+                    "words": str(count),
+                    "text": text,
+                },
+            )
+            for name, text, style, count in zip(
+                names, texts or [""] * len(names), styles, words, strict=True
             )
         ]
-        for instance in instances
-    ]
 
+    def _vary(self, instances: Sequence[_Instance], number: int) -> None:
+        """Let every survivor have L - 1 descendants: paraphrases in one style, by chance different.
 
-def _evolve(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[_Instance]:
-    with timed("vectors of private records"):
-        private = _private_vectors(generator, requests)
-    rounds = generator.rounds  # RANDOM texts, then VARIATION texts in all rounds but the last
-    with timed("RANDOM texts", 0, 1 / rounds):
-        instances = _begin(generator, writer, requests, private)
-    sigma = generator.sigma(requests[0])
-    for number in range(1, rounds + 1):
-        with timed(f"votes of round {number}"):
-            for instance in instances:
-                counts = histogram(instance.population, instance.private)
-                going = survivors(instance.population, counts, instance.quota, sigma, instance.rng)
-                instance.population = instance.population.keep(going)
-        if number < rounds:
-            with timed(
-                f"VARIATION texts of round {number}", number / rounds, (number + 1) / rounds
-            ):
-                _vary(generator, writer, instances, number)
-    return instances
-
-
-def _private_vectors(generator: AugPe, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
-    """Return the vectors of each request's records by class; a text is encoded once for all."""
-    different = sorted({record.text for request in requests for record in request.records})
-    vectors = vectors_of(generator.encoder, different, requests[0].store)
-    row = {text: number for number, text in enumerate(different)}
-    by_class = []
-    for request in requests:
-        places: dict[Labels, list[int]] = {}
-        for record in request.records:
-            places.setdefault(record.labels, []).append(row[record.text])
-        by_class.append({labels: vectors[rows] for labels, rows in places.items()})
-    return by_class
-
-
-def _begin(
-    generator: AugPe,
-    writer: Writer,
-    requests: Sequence[Request],
-    private: Sequence[dict[Labels, Vectors]],
-) -> list[_Instance]:
-    """Write the first populations, from prompts alone."""
-    quotas = [Counter(generator.classes(request)) for request in requests]
-    labels = [
-        [name for name, count in sorted(quota.items()) for _ in range(count * generator.family)]
-        for quota in quotas
-    ]
-    encoded = TextVectors(generator.encoder)
-    if generator.shared_random:
-        texts = _shared_texts(generator, writer, requests[0].public, labels, encoded)
-    else:
-        seeds = [derive(request.seed, "random") for request in requests]
-        texts = _random_texts(generator, writer, requests[0].public, seeds, labels, encoded)
-    vectors = encoded.of([text for own in texts for text in own])
-    instances, start = [], 0
-    for number, request in enumerate(requests):
-        part = slice(start, start + len(labels[number]))
-        population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
-        rng = stream(request.seed, "votes")
-        instances.append(_Instance(request, quotas[number], private[number], rng, population))
-        start = part.stop
-    return instances
-
-
-def _shared_texts(
-    generator: AugPe,
-    writer: Writer,
-    public: Public,
-    labels: Sequence[Sequence[Labels]],
-    encoded: TextVectors,
-) -> list[list[str]]:
-    """Write RANDOM texts once per class: a release takes the first that it needs of each class.
-
-    Text j of a class depends on the public side, the class and j alone, so it does not matter how
-    many are written or for whom.
-    """
-    counts = [Counter(own) for own in labels]
-    most = {name: max(count[name] for count in counts) for count in counts for name in count}
-    names = sorted(most)
-    side = digest(generator.identity(), public.key, public.description)
-    seeds = [derive("shared", side, digest(name)) for name in names]
-    wanted = [[name] * most[name] for name in names]
-    texts = _random_texts(generator, writer, public, seeds, wanted, encoded)
-    pool = dict(zip(names, texts, strict=True))
-    return [
-        [text for name in sorted(count) for text in pool[name][: count[name]]] for count in counts
-    ]
-
-
-def _random_texts(
-    generator: AugPe,
-    writer: Writer,
-    public: Public,
-    seeds: Sequence[int],
-    labels: Sequence[Sequence[Labels]],
-    encoded: TextVectors,
-) -> list[list[str]]:
-    """Write a RANDOM text for every label of every seed."""
-    prompts = [
-        prompt
-        for seed, names in zip(seeds, labels, strict=True)
-        for prompt in _prompts(generator, public, generator.random_prompt, seed, names)
-    ]
-    owners = [(seed, len(names)) for seed, names in zip(seeds, labels, strict=True)]
-    named = [name for own in labels for name in own]
-    texts = iter(writer.write(prompts, named, 1, owners, encoded.written))
-    return [[next(texts) for _ in names] for names in labels]
-
-
-def _prompts(
-    generator: AugPe,
-    public: Public,
-    template: str,
-    seed: int,
-    names: Sequence[Labels],
-    texts: Sequence[str] | None = None,
-) -> list[str]:
-    """Fill in a template for every class, with a style and a length drawn for each."""
-    styles = stream(seed, "styles").choice(generator.styles, len(names))
-    words = stream(seed, "words").choice(generator.lengths(public), len(names))
-    return [
-        fill(
-            template,
-            {
-                "description": described(public),
-                "labelled": labelled(name, generator.label_phrase),
-                "style": str(style),
-                "words": str(count),
-                "text": text,
-            },
-        )
-        for name, text, style, count in zip(
-            names, texts or [""] * len(names), styles, words, strict=True
-        )
-    ]
-
-
-def _vary(generator: AugPe, writer: Writer, instances: Sequence[_Instance], number: int) -> None:
-    """Let every survivor have L - 1 descendants: paraphrases in one style, which differ by chance.
-
-    A rejected paraphrase is replaced by its parent.
-    """
-    each = generator.family - 1
-    if not each:
-        return
-    prompts: list[str] = []
-    labels: list[Labels] = []
-    owners: list[tuple[int, int]] = []
-    for instance in instances:
-        seed = derive(instance.request.seed, "variation", number)
-        old = instance.population
-        prompts += _prompts(
-            generator,
-            instance.request.public,
-            generator.variation_prompt,
-            seed,
-            old.labels,
-            old.texts,
-        )
-        labels += old.labels
-        owners.append((seed, each * len(old.texts)))
-    encoded = TextVectors(generator.encoder)
-    answers = writer.write(prompts, labels, each, owners, encoded.written)
-    parents = [
-        text for instance in instances for text in instance.population.texts for _ in range(each)
-    ]
-    named = [name for name in labels for _ in range(each)]
-    texts = [
-        parent if degenerate(text, name) else text
-        for text, parent, name in zip(answers, parents, named, strict=True)
-    ]
-    vectors = encoded.of(texts)
-    start = 0
-    for instance in instances:
-        old = instance.population
-        part = slice(start, start + each * len(old.texts))
-        instance.population = Population(
-            old.labels + tuple(labels for labels in old.labels for _ in range(each)),
-            old.texts + tuple(texts[part]),
-            np.concatenate([old.vectors, vectors[part]]),
-        )
-        start = part.stop
+        A rejected paraphrase is replaced by its parent.
+        """
+        each = self._generator.family - 1
+        if not each:
+            return
+        prompts: list[str] = []
+        labels: list[Labels] = []
+        parents: list[str] = []
+        owners: list[tuple[int, int]] = []
+        for instance in instances:
+            seed = derive(instance.request.seed, "variation", number)
+            old = instance.population
+            prompts += self._prompts(self._generator.variation_prompt, seed, old.labels, old.texts)
+            labels += old.labels
+            parents += old.texts
+            owners.append((seed, each * len(old.texts)))
+        encoded = TextVectors(self._generator.encoder)
+        answers = self._writer.write(prompts, labels, each, owners, encoded.written)
+        asked = [pair for pair in zip(parents, labels, strict=True) for _ in range(each)]
+        texts = [
+            parent if degenerate(text, name) else text
+            for text, (parent, name) in zip(answers, asked, strict=True)
+        ]
+        vectors = encoded.of(texts)
+        start = 0
+        for instance in instances:
+            old = instance.population
+            part = slice(start, start + each * len(old.texts))
+            instance.population = Population(
+                old.labels + tuple(name for name in old.labels for _ in range(each)),
+                old.texts + tuple(texts[part]),
+                np.concatenate([old.vectors, vectors[part]]),
+            )
+            start = part.stop

@@ -6,40 +6,25 @@ Templates come from the spec. A placeholder such as ``{style}`` is filled in; al
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+from pydantic import AfterValidator
 
 from synthleak.corpus.corpus import Labels
 from synthleak.releases.release import Public
 
-RANDOM = (
-    "Imagine you are one of the people who write {description}. Write one yourself, {style}, in"
-    " about {words} words.{labelled} Only your own words."
-)
-VARIATION = (
-    "Rephrase this text {style}, in about {words} words.{labelled} Answer with the new text alone."
-    "\n\n{text}"
-)
-LABELLED = " It should fit: {labels}."
-STYLES = (
-    "casually",
-    "plainly",
-    "with a personal detail",
-    "with strong feeling",
-    "as a question",
-    "in a calm tone",
-    "with some irony",
-    "in a short and direct way",
-    "as part of a longer story",
-    "formally",
-    "with a concrete fact",
-    "hesitantly",
-)
+_PUBLIC = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+RANDOM: str = _PUBLIC["random"]
+VARIATION: str = _PUBLIC["variation"]
+LABELLED: str = _PUBLIC["labelled"]
+STYLES: tuple[str, ...] = tuple(_PUBLIC["styles"])
 ANY_TEXT = "short texts"
 """The description of a corpus that has none."""
 
@@ -65,6 +50,11 @@ def check_placeholders(template: str, known: Sequence[str], needed: Sequence[str
         if name not in placeholders:
             raise ValueError(f"the placeholder {{{name}}} is missing")
     return template
+
+
+def with_placeholders(*known: str, needed: Sequence[str] = ()) -> AfterValidator:
+    """Refuse a setting that is a template and cannot be filled in."""
+    return AfterValidator(lambda template: check_placeholders(template, known, needed))
 
 
 def fill(template: str, blanks: Mapping[str, str]) -> str:

@@ -3,15 +3,21 @@
 The texts of a class are written once for all releases of a public side: they depend on the
 description, the class and the settings alone (docs/design/claim-epsvec.md). The votes for exemplars
 and their noise are each release's own.
+
+Steering vectors are clipped sums of hidden-state differences, noised, brought to unit length. A
+group is one class of one instance: all its texts continue the same exemplar prompt. Bounds and
+means come from generated texts alone; private texts enter through the clipped sum and nowhere else
+(docs/method.md §5.2).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,25 +28,19 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive, digest, stream
 from synthleak.corpus.corpus import Labels
 from synthleak.encoders.encoder import Encoder, Vectors
-from synthleak.releases.lm.fleet.sampling import Decoding, Tokens
+from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.generator import timed
-from synthleak.releases.lm.prompt_decoders import SteeringVectors
 from synthleak.releases.lm.prompts import described, few_shot, fill, labelled, usual_lengths
-from synthleak.releases.lm.steering_vectors import (
-    PromptedText,
-    clipped_sums,
-    noise_of,
-    reference_statistics,
-    unit_vectors,
-)
 from synthleak.releases.lm.text_sampling import TextSampler, distinct
-from synthleak.releases.lm.token_sampling import plan_sampling
+from synthleak.releases.lm.token_sampling import SteeringVectors, decoder_layers, plan_sampling
 from synthleak.releases.lm.votes import count_votes, noised, ranked, vectors_of
-from synthleak.releases.release import Public, Request, Synthetic
+from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
     from synthleak.releases.generators.epsvec import EpsVec
+
+log = logging.getLogger("synthleak.releases")
 
 
 @dataclass(frozen=True)
@@ -54,59 +54,6 @@ class ClassTexts:
 def identity_of(generator: EpsVec) -> str:
     """Return the hash of the settings that public texts depend on."""
     return digest(generator.identity())
-
-
-def public_texts(
-    generator: EpsVec,
-    sampler: TextSampler,
-    how: Decoding,
-    public: Public,
-    classes: Sequence[Sequence[Labels]],
-) -> Mapping[Labels, ClassTexts]:
-    """Return the texts of the classes of all instances; missing ones are written now."""
-    empty: dict[Labels, ClassTexts] = {}
-    identity = identity_of(generator)
-    known = public.remember(f"written for {identity}", lambda: empty)
-    missing = sorted({labels for drawn in classes for labels in drawn} - set(known))
-    each = generator.candidates + generator.references
-    prompts, owners = [], []
-    for labels in missing:
-        seed = derive("written", identity, digest(public.key, public.description, labels))
-        prompts += _requests(generator, sampler, public, labels, seed)
-        owners.append((seed, each))
-    different, of = distinct(prompts)
-    tokenizer = sampler.tokenizer
-    chat = tokenizer.chat_frame is not None
-    asked = tokenizer.encode_requests(different) if chat else tokenizer.encode_plain(different)
-    named = [labels for labels in missing for _ in range(each)]
-    texts = sampler.sample(asked, of, owners, how, one_line=True, quoted=chat, labels=named)
-    for number, labels in enumerate(missing):
-        written = tuple(texts[number * each : (number + 1) * each])
-        known[labels] = ClassTexts(written[: generator.candidates], written[generator.candidates :])
-    return known
-
-
-def _requests(
-    generator: EpsVec, sampler: TextSampler, public: Public, labels: Labels, seed: int
-) -> list[str]:
-    each = generator.candidates + generator.references
-    if sampler.tokenizer.chat_frame is None:
-        return [few_shot(described(public), labels, ())] * each
-    rng = stream(seed, "styles")
-    styles = rng.choice(generator.styles, each)
-    words = rng.choice(usual_lengths(public), each)
-    return [
-        fill(
-            generator.prompt,
-            {
-                "description": described(public),
-                "labelled": labelled(labels),
-                "style": str(style),
-                "words": str(count),
-            },
-        )
-        for style, count in zip(styles, words, strict=True)
-    ]
 
 
 def choose_exemplars(
@@ -135,9 +82,6 @@ def choose_exemplars(
     return chosen
 
 
-log = logging.getLogger("synthleak.releases")
-
-
 @dataclass(frozen=True)
 class Groups:
     """The classes of all instances of a fleet, one after another, with their exemplar prompts."""
@@ -151,110 +95,6 @@ class Groups:
         return {pair: number for number, pair in enumerate(pairs)}
 
 
-def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
-    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
-    with timed("loading the backbone"):
-        shared = generator.shared_backbone()
-        sampler = TextSampler(shared, attempts=generator.attempts)
-        if sampler.tokenizer.chat_frame is None:
-            log.warning(
-                "the backbone %r has no chat template: candidates are begun plainly, and neither"
-                " prompt nor styles are used",
-                generator.backbone,
-            )
-        how = generator.decoding(sampler.tokenizer.ends(one_line=True))
-    classes = [generator.classes(request) for request in requests]
-    with timed("writing public texts"):
-        texts = public_texts(generator, sampler, how, requests[0].public, classes)
-    with timed("votes"):
-        groups = _groups(generator, sampler, requests, classes, texts)
-    with timed("reading texts for the vectors"):
-        vectors = steering_vectors(generator, shared, sampler, requests, groups, texts)
-    with timed("sampling the releases", 0, 1):
-        return _sampled(generator, sampler, how, requests, classes, groups, vectors)
-
-
-def _groups(
-    generator: EpsVec,
-    sampler: TextSampler,
-    requests: Sequence[Request],
-    classes: Sequence[Sequence[Labels]],
-    texts: Mapping[Labels, ClassTexts],
-) -> Groups:
-    """Let the private records of each request choose its exemplars, and write its prompts."""
-    vectors = {
-        labels: generator.encoder.encode(texts[labels].candidates)
-        for labels in {labels for own in classes for labels in own}
-    }
-    instance, names, words = [], [], []
-    for number, (request, own) in enumerate(zip(requests, classes, strict=True)):
-        drawn = sorted(set(own))
-        shown = choose_exemplars(
-            request,
-            drawn,
-            texts,
-            vectors,
-            generator.encoder,
-            exemplars=generator.exemplars,
-            sigma=generator.vote_sigma(request),
-        )
-        instance += [number] * len(drawn)
-        names += drawn
-        words += [few_shot(described(request.public), name, shown[name]) for name in drawn]
-    return Groups(np.array(instance), tuple(names), tuple(sampler.tokenizer.encode_plain(words)))
-
-
-def steering_vectors(
-    generator: EpsVec,
-    shared: SharedBackbone,
-    sampler: TextSampler,
-    requests: Sequence[Request],
-    groups: Groups,
-    texts: Mapping[Labels, ClassTexts],
-) -> SteeringVectors:
-    layers = generator.layers_of(int(shared.backbone.model.config.num_hidden_layers))
-    prompt = max(map(len, groups.prompts))
-    longest = prompt + generator.max_tokens
-    if longest > shared.backbone.context:
-        raise GeneratorError(
-            f"a prompt with {generator.exemplars} exemplars and a text takes {longest} tokens and"
-            f" the backbone {generator.backbone!r} reads {shared.backbone.context}",
-            remedy="use a smaller max_tokens",
-        )
-    limits = plan_sampling(shared.shape(1), memory_of(shared.device), prompt, generator.max_tokens)
-    generated = [list(texts[labels].references) for labels in groups.labels]
-    generated_texts, of_generated = _prompted_texts(generator, sampler, groups, generated)
-    reference = reference_statistics(
-        shared, generated_texts, of_generated, groups.instance, layers, limits.tokens
-    )
-    private_texts, of_private = _prompted_texts(
-        generator, sampler, groups, _private(requests, groups)
-    )
-    request = requests[0]
-    infinite = math.isinf(request.epsilon)
-    owner = torch.from_numpy(groups.instance).to(shared.device)
-    bounds = generator.clip * reference.spread
-    total = clipped_sums(
-        shared,
-        private_texts,
-        of_private,
-        reference.means,
-        None if infinite else bounds[owner],
-        layers,
-        limits.tokens,
-    )
-    if generator.scope == "corpus":
-        total = torch.zeros_like(total[: len(requests)]).index_add_(0, owner, total)
-        owner = torch.arange(len(requests), device=shared.device)
-    _add_noise(total, owner, bounds * generator.vector_sigma(request, len(layers)), requests)
-    units = reference.norms / generator.part if generator.unit == "auto" else generator.unit
-    length = generator.strength(request) * units * torch.ones_like(reference.norms)
-    vectors = unit_vectors(total) * length[owner][:, :, None].to(total.dtype)
-    if generator.scope == "corpus":
-        vectors = vectors[torch.from_numpy(groups.instance).to(shared.device)]
-    return SteeringVectors(layers, vectors.cpu())
-
-
 def _add_noise(total: Tensor, owner: Tensor, scale: Tensor, requests: Sequence[Request]) -> None:
     """Add each release's own noise to its sums; `scale[i, l]` is its standard deviation."""
     if not bool((scale > 0).any()):
@@ -266,57 +106,384 @@ def _add_noise(total: Tensor, owner: Tensor, scale: Tensor, requests: Sequence[R
         total[groups] += noise.to(total) * scale[number].to(total.dtype)[:, None]
 
 
-def _private(requests: Sequence[Request], groups: Groups) -> list[list[str]]:
-    """Return the private texts of each group; a class that is not generated has no group."""
-    numbers = groups.numbers()
-    texts_of: list[list[str]] = [[] for _ in groups.labels]
-    for number, request in enumerate(requests):
-        for record in request.records:
-            group = numbers.get((number, record.labels))
-            if group is not None:
-                texts_of[group].append(record.text)
-    return texts_of
+@dataclass(frozen=True)
+class PromptedText:
+    """A prompt and the text that continues it; the mean is over the tokens of the text.
+
+    `max_tokens` is how many tokens a text may have: what is longer was cut.
+    """
+
+    prompt: Tokens
+    text: Tokens
+    max_tokens: int
 
 
-def _prompted_texts(
-    generator: EpsVec, sampler: TextSampler, groups: Groups, texts: Sequence[Sequence[str]]
-) -> tuple[list[PromptedText], NDArray[np.int64]]:
-    """Put texts after the prompt of their group, on one line and cut to the same limit."""
-    different = sorted({text for of_group in texts for text in of_group})
-    spelled = sampler.tokenizer.encode([f" {' '.join(text.split())}" for text in different])
-    tokens = {
-        text: row[: generator.max_tokens] for text, row in zip(different, spelled, strict=True)
-    }
-    prompted = [
-        PromptedText(groups.prompts[number], tokens[text], generator.max_tokens)
-        for number, of_group in enumerate(texts)
-        for text in of_group
-    ]
-    return prompted, np.repeat(np.arange(len(texts)), [len(of_group) for of_group in texts])
+AT_ONCE = {"cuda": 512, "cpu": 16}
+"""Texts that are read together: enough for the device, and few where a batch is filled up."""
+BLOCK = 16
+"""Widths are multiples of this: few shapes, and so few batches to fill up."""
 
 
-def _sampled(
-    generator: EpsVec,
-    sampler: TextSampler,
-    how: Decoding,
-    requests: Sequence[Request],
-    classes: Sequence[Sequence[Labels]],
-    groups: Groups,
-    vectors: SteeringVectors,
-) -> list[list[Synthetic]]:
-    numbers = groups.numbers()
-    rows = [(number, labels) for number, own in enumerate(classes) for labels in own]
-    owners = [(derive(request.seed, "release"), request.size) for request in requests]
-    texts = sampler.sample(
-        groups.prompts,
-        [numbers[row] for row in rows],
-        owners,
-        how,
-        one_line=True,
-        labels=[labels for _, labels in rows],
-        steering=vectors,
+class _Enough(Exception):  # noqa: N818 - nothing went wrong
+    """The last layer that is wanted has been passed."""
+
+
+def mean_states(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    layers: Sequence[int],
+    tokens_at_once: int,
+) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+    """Yield (rows, states [rows, layers, d]) until every text was read.
+
+    What a text's states are must not depend on how many or how long the others are, or a record
+    would move the states of others by rounding. So texts are read in shapes that its prompt and the
+    room for a text decide, both public; a batch that is not full is filled up. Padding stands on
+    the right, where a decoder that looks back never sees it.
+    """
+    context = shared.backbone.context
+    widths = np.array(
+        [min(context, _whole(len(t.prompt) + t.max_tokens)) for t in texts], dtype=np.int64
     )
-    releases: list[list[Synthetic]] = [[] for _ in requests]
-    for (number, labels), text in zip(rows, texts, strict=True):
-        releases[number].append(Synthetic(text, labels))
-    return releases
+    for width in np.unique(widths)[::-1].tolist():
+        waiting = np.flatnonzero(widths == width)
+        height = max(1, min(AT_ONCE.get(shared.device.type, 64), tokens_at_once // width))
+        while len(waiting):
+            rows = waiting[:height]
+            try:
+                states = _read(shared, [texts[row] for row in rows], (height, width), layers)
+            except torch.OutOfMemoryError:
+                if height == 1:
+                    raise
+                height //= 2
+                log.warning("out of device memory: continuing with %d texts at once", height)
+            else:
+                yield rows, states[: len(rows)]
+                waiting = waiting[height:]
+                continue
+            torch.cuda.empty_cache()  # the failed batch is freed only now
+
+
+def _whole(tokens: int) -> int:
+    return -(-tokens // BLOCK) * BLOCK
+
+
+def _read(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    shape: tuple[int, int],
+    layers: Sequence[int],
+) -> Tensor:
+    tokens = np.zeros(shape, dtype=np.int64)
+    weight = np.zeros(shape, dtype=np.float64)
+    for row, item in enumerate(texts):
+        first, end = len(item.prompt), len(item.prompt) + len(item.text)
+        tokens[row, :end] = item.prompt + item.text
+        weight[row, first:end] = 1 / max(len(item.text), 1)
+    device = shared.device
+    share = torch.from_numpy(weight).to(device)
+    with torch.no_grad(), _taking(shared, layers, share) as found, suppress(_Enough):
+        shared.backbone.model.base_model(
+            input_ids=torch.from_numpy(tokens).to(device), use_cache=False
+        )
+    return torch.stack([found[layer] for layer in layers], dim=1)
+
+
+@contextmanager
+def _taking(
+    shared: SharedBackbone, layers: Sequence[int], share: Tensor
+) -> Iterator[dict[int, Tensor]]:
+    """Take the weighted mean of what comes out of each layer, and stop after the last of them."""
+    means: dict[int, Tensor] = {}
+
+    def take(layer: int) -> Any:
+        def hook(module: Any, inputs: Any, output: Any) -> None:
+            states = output[0] if isinstance(output, tuple) else output
+            wide = states.double() if states.dtype == torch.float64 else states.float()
+            means[layer] = torch.einsum("btd,bt->bd", wide, share.to(wide.dtype))
+            if layer == max(layers):
+                raise _Enough
+
+        return hook
+
+    modules = decoder_layers(shared)
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.callback(modules[layer].register_forward_hook(take(layer)).remove)
+        yield means
+
+
+MARGIN = 1 - 2**-18
+"""What a clipped difference is lowered by, so that rounding cannot lift it above its bound."""
+
+
+@dataclass(frozen=True)
+class ReferenceStatistics:
+    """What generated texts say: the mean of each group, and per instance how far texts scatter.
+
+    `means[g, l]` is a vector; `spread[i, l]` the root mean square distance of a text from the mean
+    of its group, `norms[i, l]` the root mean square norm of a state.
+    """
+
+    means: Tensor
+    spread: Tensor
+    norms: Tensor
+
+
+def reference_statistics(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    group: NDArray[np.int64],
+    instance: NDArray[np.int64],
+    layers: Sequence[int],
+    tokens_at_once: int,
+) -> ReferenceStatistics:
+    """Read the generated texts; `group[t]` is the group of a text, `instance[g]` of a group whose.
+
+    Every group has equally many texts.
+    """
+    groups, instances = len(instance), int(instance.max()) + 1
+    each = len(texts) // groups
+    hidden = int(shared.backbone.model.config.hidden_size)
+    device = shared.device
+    means = torch.zeros(groups, len(layers), hidden, dtype=torch.float64, device=device)
+    squares = torch.zeros(groups, len(layers), dtype=torch.float64, device=device)
+    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
+        where = torch.from_numpy(group[rows]).to(device)
+        means.index_add_(0, where, states.double() / each)
+        squares.index_add_(0, where, states.double().square().sum(dim=2))
+    owner = torch.from_numpy(instance).to(device)
+    within = squares - each * means.square().sum(dim=2)
+    of_instance = torch.bincount(owner, minlength=instances).double()[:, None]
+    zero = torch.zeros(instances, len(layers), dtype=torch.float64, device=device)
+    free = of_instance * max(each - 1, 1)
+    return ReferenceStatistics(
+        means=means.float() if shared.backbone.head.dtype != torch.float64 else means,
+        spread=(zero.index_add(0, owner, within.clamp(min=0)) / free).sqrt(),
+        norms=(zero.index_add(0, owner, squares) / (of_instance * each)).sqrt(),
+    )
+
+
+def clipped_sums(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    group: NDArray[np.int64],
+    means: Tensor,
+    bounds: Tensor | None,
+    layers: Sequence[int],
+    tokens_at_once: int,
+) -> Tensor:
+    """Return the sum over the private texts of each group of their clipped difference to its mean.
+
+    `bounds[g, l]` is the largest norm of one difference, none for no bound. One text moves the sum
+    of its own group by at most that, and no other: sums are in double precision, so that what the
+    others add up to does not depend on it.
+    """
+    total = torch.zeros_like(means, dtype=torch.float64)
+    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
+        where = torch.from_numpy(group[rows]).to(means.device)
+        difference = states - means[where]
+        if bounds is not None:
+            norms = torch.linalg.vector_norm(difference, dim=2, dtype=torch.float64)
+            share = (bounds[where] * MARGIN / norms.clamp(min=1e-30)).clamp(max=1)
+            difference = difference * share.to(difference.dtype)[:, :, None]
+        total.index_add_(0, where, difference.double())
+    return total
+
+
+def noise_of(seed: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return the standard noise of one release: from its own seed, the same on every device."""
+    return stream(seed, "vectors").standard_normal(shape, dtype=np.float32)
+
+
+def unit_vectors(total: Tensor) -> Tensor:
+    """Bring every vector to length 1, which removes the number of texts that it sums.
+
+    A group without any private text and without noise has no direction: it stays zero.
+    """
+    norms = torch.linalg.vector_norm(total, dim=-1, keepdim=True)
+    return torch.where(norms > 0, total / norms.clamp(min=1e-30), torch.zeros_like(total))
+
+
+def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+    with timed("loading the backbone"):
+        steering = Steering(generator, requests)
+    with timed("writing public texts"):
+        texts = steering.public_texts()
+    with timed("votes"):
+        groups = steering.groups(texts)
+    with timed("reading texts for the vectors"):
+        vectors = steering.vectors(groups, texts)
+    with timed("sampling the releases", 0, 1):
+        return steering.sampled(groups, vectors)
+
+
+class Steering:
+    """The steps of one fleet: from texts of its public side to steered releases."""
+
+    def __init__(self, generator: EpsVec, requests: Sequence[Request]) -> None:
+        self._generator, self._requests = generator, requests
+        self._public = requests[0].public
+        self._shared = generator.shared_backbone()
+        self._sampler = TextSampler(self._shared, attempts=generator.attempts)
+        self._tokenizer = self._sampler.tokenizer
+        if self._tokenizer.chat_frame is None:
+            log.warning(
+                "the backbone %r has no chat template: candidates are begun plainly, and neither"
+                " prompt nor styles are used",
+                generator.backbone,
+            )
+        self._how = generator.decoding(self._tokenizer.ends(one_line=True))
+        self.classes = [generator.classes(request) for request in requests]
+
+    def public_texts(self) -> Mapping[Labels, ClassTexts]:
+        """Return the texts of the classes of all instances; missing ones are written now."""
+        generator, public = self._generator, self._public
+        empty: dict[Labels, ClassTexts] = {}
+        identity = identity_of(generator)
+        known = public.remember(f"written for {identity}", lambda: empty)
+        missing = sorted({labels for drawn in self.classes for labels in drawn} - set(known))
+        each = generator.candidates + generator.references
+        prompts, owners = [], []
+        for labels in missing:
+            seed = derive("written", identity, digest(public.key, public.description, labels))
+            prompts += self._asked(labels, seed, each)
+            owners.append((seed, each))
+        different, of = distinct(prompts)
+        chat = self._tokenizer.chat_frame is not None
+        encode = self._tokenizer.encode_requests if chat else self._tokenizer.encode_plain
+        named = [labels for labels in missing for _ in range(each)]
+        texts = self._sampler.sample(
+            encode(different), of, owners, self._how, one_line=True, quoted=chat, labels=named
+        )
+        for number, labels in enumerate(missing):
+            written = tuple(texts[number * each : (number + 1) * each])
+            cut = generator.candidates
+            known[labels] = ClassTexts(written[:cut], written[cut:])
+        return known
+
+    def _asked(self, labels: Labels, seed: int, count: int) -> list[str]:
+        """Return the prompts for `count` texts of a class."""
+        public = self._public
+        if self._tokenizer.chat_frame is None:
+            return [few_shot(described(public), labels, ())] * count
+        rng = stream(seed, "styles")
+        styles = rng.choice(self._generator.styles, count)
+        lengths = rng.choice(usual_lengths(public), count)
+        return [
+            fill(
+                self._generator.prompt,
+                {
+                    "description": described(public),
+                    "labelled": labelled(labels),
+                    "style": str(style),
+                    "words": str(words),
+                },
+            )
+            for style, words in zip(styles, lengths, strict=True)
+        ]
+
+    def groups(self, texts: Mapping[Labels, ClassTexts]) -> Groups:
+        """Let the private records of each request choose its exemplars, and write its prompts."""
+        generator = self._generator
+        vectors = {
+            labels: generator.encoder.encode(texts[labels].candidates)
+            for labels in {labels for drawn in self.classes for labels in drawn}
+        }
+        instance, names, prompts = [], [], []
+        for number, request in enumerate(self._requests):
+            drawn = sorted(set(self.classes[number]))
+            shown = choose_exemplars(
+                request,
+                drawn,
+                texts,
+                vectors,
+                generator.encoder,
+                exemplars=generator.exemplars,
+                sigma=generator.vote_sigma(request),
+            )
+            instance += [number] * len(drawn)
+            names += drawn
+            prompts += [few_shot(described(self._public), name, shown[name]) for name in drawn]
+        tokens = self._tokenizer.encode_plain(prompts)
+        return Groups(np.array(instance), tuple(names), tuple(tokens))
+
+    def vectors(self, groups: Groups, texts: Mapping[Labels, ClassTexts]) -> SteeringVectors:
+        """Return the vectors of every group: from its clipped sum, noised."""
+        generator, shared, request = self._generator, self._shared, self._requests[0]
+        layers = generator.layers_of(int(shared.backbone.model.config.num_hidden_layers))
+        prompt = max(map(len, groups.prompts))
+        longest = prompt + generator.max_tokens
+        if longest > shared.backbone.context:
+            raise GeneratorError(
+                f"a prompt with {generator.exemplars} exemplars and a text takes {longest} tokens"
+                f" and the backbone {generator.backbone!r} reads {shared.backbone.context}",
+                remedy="use a smaller max_tokens",
+            )
+        memory = memory_of(shared.device)
+        at_once = plan_sampling(shared.shape(1), memory, prompt, generator.max_tokens).tokens
+        generated = [texts[labels].references for labels in groups.labels]
+        read = self._prompted(groups, generated)
+        reference = reference_statistics(shared, *read, groups.instance, layers, at_once)
+        owner = torch.from_numpy(groups.instance).to(shared.device)
+        bounds = generator.clip * reference.spread
+        limit = None if math.isinf(request.epsilon) else bounds[owner]
+        private = self._prompted(groups, self._private(groups))
+        total = clipped_sums(shared, *private, reference.means, limit, layers, at_once)
+        if generator.scope == "corpus":
+            count = len(self._requests)
+            total = torch.zeros_like(total[:count]).index_add_(0, owner, total)
+            owner = torch.arange(count, device=shared.device)
+        scale = bounds * generator.vector_sigma(request, len(layers))
+        _add_noise(total, owner, scale, self._requests)
+        units = reference.norms / generator.part if generator.unit == "auto" else generator.unit
+        length = generator.strength(request) * units * torch.ones_like(reference.norms)
+        vectors = unit_vectors(total) * length[owner][:, :, None].to(total.dtype)
+        if generator.scope == "corpus":
+            vectors = vectors[torch.from_numpy(groups.instance).to(shared.device)]
+        return SteeringVectors(layers, vectors.cpu())
+
+    def _private(self, groups: Groups) -> list[list[str]]:
+        """Return the private texts of each group; a class that is not generated has no group."""
+        numbers = groups.numbers()
+        texts_of: list[list[str]] = [[] for _ in groups.labels]
+        for number, request in enumerate(self._requests):
+            for record in request.records:
+                group = numbers.get((number, record.labels))
+                if group is not None:
+                    texts_of[group].append(record.text)
+        return texts_of
+
+    def _prompted(
+        self, groups: Groups, texts: Sequence[Sequence[str]]
+    ) -> tuple[list[PromptedText], NDArray[np.int64]]:
+        """Put texts after the prompt of their group, on one line and cut to the same limit."""
+        most = self._generator.max_tokens
+        different = sorted({text for of_group in texts for text in of_group})
+        spelled = self._tokenizer.encode([f" {' '.join(text.split())}" for text in different])
+        tokens = {text: row[:most] for text, row in zip(different, spelled, strict=True)}
+        prompted = [
+            PromptedText(prompt, tokens[text], most)
+            for prompt, of_group in zip(groups.prompts, texts, strict=True)
+            for text in of_group
+        ]
+        return prompted, np.repeat(np.arange(len(texts)), [len(of_group) for of_group in texts])
+
+    def sampled(self, groups: Groups, vectors: SteeringVectors) -> list[list[Synthetic]]:
+        """Return the releases, each text steered by the vector of its group."""
+        numbers = groups.numbers()
+        rows = [(number, labels) for number, drawn in enumerate(self.classes) for labels in drawn]
+        texts = self._sampler.sample(
+            groups.prompts,
+            [numbers[row] for row in rows],
+            [(derive(request.seed, "release"), request.size) for request in self._requests],
+            self._how,
+            one_line=True,
+            labels=[labels for _, labels in rows],
+            steering=vectors,
+        )
+        releases: list[list[Synthetic]] = [[] for _ in self._requests]
+        for (number, labels), text in zip(rows, texts, strict=True):
+            releases[number].append(Synthetic(text, labels))
+        return releases

@@ -22,9 +22,8 @@ from synthleak.corpus.corpus import Labels
 from synthleak.releases.lm.backbone import Backbone
 from synthleak.releases.lm.fleet.sampling import Decoding, Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
-from synthleak.releases.lm.prompt_decoders import SteeringVectors
 from synthleak.releases.lm.prompts import clean_answer, degenerate, unquoted, whole_sentences
-from synthleak.releases.lm.token_sampling import TokenSampler
+from synthleak.releases.lm.token_sampling import SteeringVectors, TokenSampler
 
 if TYPE_CHECKING:
     from synthleak.releases.generators.augpe import AugPe

@@ -3,15 +3,21 @@
 No adapters are involved, so rows of all instances form one flat batch. A prompt is read once
 however many rows continue it. The token of a row at position t depends on its own `uniforms[t]`;
 the batch that it is in changes nothing but rounding.
+
+There are two ways to continue prompts. A plain Llama whose kernels work keeps the keys and values
+of a prompt once (`fleet/frozen_llama.py`). Any other decoder is run by the library, with a copy for
+each row.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,42 +26,223 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
-from synthleak.releases.lm.fleet.kv_cache import BLOCK, use_grouped_attention, whole_blocks
-from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
-from synthleak.releases.lm.fleet.sampling import Decoding, Tokens, sample_tokens
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
-from synthleak.releases.lm.prompt_decoders import (
-    CopiedPrompts,
-    Decoder,
-    SharedPrompts,
-    SteeringVectors,
-    steering_hooks,
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
+from synthleak.releases.lm.fleet.kv_cache import (
+    BLOCK,
+    new_cache,
+    use_grouped_attention,
+    whole_blocks,
 )
+from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
+from synthleak.releases.lm.fleet.sampling import Decoding, Tokens, left_padded, sample_tokens
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 
 log = logging.getLogger("synthleak.releases")
 
 DECODING = "SYNTHLEAK_DECODING"
 """Environment: `auto`, or `torch`, without kernels of our own."""
 
+COMPACT_EVERY = 8
+COMPACT_BELOW = 0.75
+DROP_EVERY = 2
+DROP_BELOW = 0.97
+"""Where prompts are shared, dropping rows moves nothing and pays sooner; looking makes the host
+wait."""
 
-class TokenSampler:
-    """Samples continuations of prompts from the shared backbone.
 
-    `decoding` is one of the values of SYNTHLEAK_DECODING, which is taken if it is not given.
-    """
+class Decoder(Protocol):
+    """Reads the tokens of many rows, and keeps what was read."""
+
+    hidden: Tensor
+    """The last states of every row."""
+
+    every: int
+    below: float
+    """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        """Read prompts, the longest first, some tokens at once.
+
+        Row r continues `of[r]`, in order; `longest` is how many tokens may follow.
+        """
+
+    def step(self, tokens: Tensor) -> None:
+        """Read one more token of every row."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone, in this order."""
+
+
+class SharedPrompts:
+    """Rows of a Llama: their prompt's keys and values are kept once."""
+
+    every, below = DROP_EVERY, DROP_BELOW
+
+    def __init__(self, llama: FrozenLlama, layers: Sequence[int], vectors: Tensor | None) -> None:
+        self._llama = llama
+        self._steered = {layer: number for number, layer in enumerate(layers)}
+        self._vectors = vectors
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        def steer_at(part: slice, last: Tensor) -> Steer | None:
+            return None if self._vectors is None else self._steer(self._vectors[part], last)
+
+        read = self._llama.read(prompts, tokens_at_once=tokens_at_once, steer_at=steer_at)
+        rows = torch.from_numpy(of).to(read.states.device)
+        self.hidden = read.states[rows]
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+        self._cache = self._llama.cache(read, of, longest)
+
+    def _steer(self, vectors: Tensor, rows: Tensor | None = None) -> Steer:
+        """Add vectors after the steered layers, to all states or to some rows of them."""
+
+        def steer(layer: int, states: Tensor) -> None:
+            number = self._steered.get(layer)
+            if number is None:
+                return
+            if rows is None:
+                states += vectors[:, number]
+            else:
+                states[rows] += vectors[:, number]
+
+        return steer
+
+    def step(self, tokens: Tensor) -> None:
+        steer = None if self._vectors is None else self._steer(self._vectors)
+        self.hidden = self._llama.step(tokens, self._cache, steer)
+
+    def keep(self, rows: Tensor) -> None:
+        self._cache.keep(rows)
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+
+
+class CopiedPrompts:
+    """Rows of any decoder: each has a copy of its prompt's keys and values."""
 
     def __init__(
-        self, shared: SharedBackbone, *, rows: int | None = None, decoding: str | None = None
+        self, shared: SharedBackbone, steer: ActiveVectors, vectors: Tensor | None
     ) -> None:
+        self._shared, self._active, self._vectors = shared, steer, vectors
+        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        every, seen, positions = left_padded(prompts, self._shared.device)
+        at_once = max(1, tokens_at_once // every.shape[1])
+        hidden, caches = [], []
+        for start in range(0, len(prompts), at_once):
+            part = slice(start, start + at_once)
+            self._active.vectors = None if self._vectors is None else self._vectors[part]
+            cache = new_cache(longest)
+            hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
+            caches.append(cache)
+        rows = torch.from_numpy(of).to(every.device)
+        self._cache = _joined(caches, longest)
+        self._cache.batch_select_indices(rows)
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+        self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
+        self._positions = positions[rows, -1:]
+
+    def step(self, tokens: Tensor) -> None:
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        self._positions = self._positions + 1
+        self._active.vectors = self._vectors
+        self.hidden, _ = self._shared.step(
+            tokens[:, None], self._mask, self._positions, self._cache
+        )
+
+    def keep(self, rows: Tensor) -> None:
+        self._cache.batch_select_indices(rows)
+        self._mask, self._positions = self._mask[rows], self._positions[rows]
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+
+
+def _joined(caches: list[Any], ahead: int) -> Any:
+    """Join the caches of microbatches, layer by layer, freeing each on the way."""
+    if len(caches) == 1:
+        return caches[0]
+    whole = new_cache(ahead)
+    for number in range(len(caches[0].layers)):
+        layers = [cache.layers[number] for cache in caches]
+        keys = torch.cat([layer.keys for layer in layers])
+        values = torch.cat([layer.values for layer in layers])
+        for layer in layers:
+            layer.forget()
+        whole.update(keys, values, number)
+    return whole
+
+
+@dataclass(frozen=True)
+class SteeringVectors:
+    """Steering: `vectors[p, l]` is added for prompt p after layer `layers[l]`.
+
+    Always at the last position, where the next token is drawn (docs/method.md §5.2).
+    """
+
+    layers: tuple[int, ...]
+    vectors: Tensor
+
+    def of(self, prompts: NDArray[np.int64], device: torch.device, dtype: torch.dtype) -> Tensor:
+        return self.vectors[torch.from_numpy(prompts)].to(device=device, dtype=dtype)
+
+
+class ActiveVectors:
+    """What is added after each layer now: `vectors[row, l]`, or nothing."""
+
+    vectors: Tensor | None = None
+
+
+@contextmanager
+def steering_hooks(
+    shared: SharedBackbone, steering: SteeringVectors | None
+) -> Iterator[ActiveVectors]:
+    """Let the steered layers add its vectors at the last position of every row."""
+    steer = ActiveVectors()
+    with ExitStack() as hooks:
+        for number, layer in enumerate(steering.layers if steering else ()):
+            hook = decoder_layers(shared)[layer].register_forward_hook(_adding(steer, number))
+            hooks.callback(hook.remove)
+        yield steer
+
+
+def _adding(steer: ActiveVectors, number: int) -> Any:
+    def add(module: Any, inputs: Any, output: Any) -> None:
+        states = output[0] if isinstance(output, tuple) else output
+        if steer.vectors is not None:
+            states[:, -1] += steer.vectors[:, number]
+
+    return add
+
+
+def decoder_layers(shared: SharedBackbone) -> Any:
+    model = shared.backbone.model
+    wanted = int(model.config.num_hidden_layers)
+    for module in model.base_model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == wanted:
+            return module
+    raise GeneratorError(
+        f"the layers of the backbone {shared.backbone.name!r} cannot be found",
+        remedy="choose a decoder such as Llama, Mistral, Qwen or GPT-2",
+    )
+
+
+class TokenSampler:
+    """Samples continuations of prompts from the shared backbone, at most `rows` at once."""
+
+    def __init__(self, shared: SharedBackbone, *, rows: int | None = None) -> None:
         self._shared = shared
         self._most = rows
-        decoding = decoding or os.environ.get(DECODING) or "auto"
+        decoding = os.environ.get(DECODING) or "auto"
         if decoding not in ("auto", "torch"):
             raise GeneratorError(
                 f"unknown decoding {decoding!r}", DECODING, "use 'auto' or 'torch'"
             )
-        self.llama: FrozenLlama | None = shared.frozen_llama(use_kernels=decoding == "auto")
+        self.llama: FrozenLlama | None = shared.frozen_llama if decoding == "auto" else None
         if self.llama is None:
             use_grouped_attention(shared.backbone.model)
 
@@ -137,16 +324,11 @@ class TokenSampler:
         asked = [prompts[p] for p in used]
         vectors = None if steering is None else steering.of(used, head.device, head.dtype)
         with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
-            decoder: Decoder
-            if self.llama is None:
-                copied = CopiedPrompts(self._shared, steer, vectors)
-                copied.read(asked, local, how.longest, limits.tokens)
-                decoder = copied
-            else:
+            decoder: Decoder = CopiedPrompts(self._shared, steer, vectors)
+            if self.llama is not None:
                 layers = () if steering is None else steering.layers
-                shared = SharedPrompts(self.llama, layers, vectors)
-                shared.read(asked, local, how.longest, limits.tokens)
-                decoder = shared
+                decoder = SharedPrompts(self.llama, layers, vectors)
+            decoder.read(asked, local, how.longest, limits.tokens)
             rows = _Rows(decoder, uniforms, how, head, limits.logits)
             while rows.go_on():
                 pass
@@ -209,8 +391,7 @@ class _Rows:
         self._alive = self._alive[rows]
 
     def drawn(self) -> NDArray[np.int32]:
-        tokens: NDArray[np.int32] = self._made.cpu().numpy()
-        return tokens
+        return np.asarray(self._made.cpu().numpy())
 
 
 def _texts(drawn: NDArray[np.int32]) -> list[Tokens]:

@@ -53,8 +53,7 @@ def count_votes(private: Vectors, texts: Vectors) -> Counts:
 def noised(counts: Counts, sigma: float, rng: np.random.Generator) -> Counts:
     """Add noise to every bin and set negatives to 0; σ = 0 means no noise."""
     total = counts + rng.normal(0.0, sigma, len(counts)) if sigma else counts
-    positive: Counts = np.maximum(total, 0.0)
-    return positive
+    return np.maximum(total, 0.0)
 
 
 def ranked(counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -62,8 +61,7 @@ def ranked(counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
 
     So texts of a class without votes are chosen at random.
     """
-    order: NDArray[np.int64] = np.lexsort((rng.random(len(counts)), -counts))
-    return order
+    return np.lexsort((rng.random(len(counts)), -counts))
 
 
 def vectors_of(encoder: Encoder, texts: Sequence[str], store: Store | None) -> Vectors:

@@ -127,13 +127,13 @@ def power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def rounded(number: int) -> int:
-    """Round a number up to one of eight steps between powers of two.
+def rounded(number: int, steps: int = 8, least: int = 4) -> int:
+    """Round a number up to one of `steps` between powers of two, `least` or more apart.
 
     >>> [rounded(n) for n in (1, 9, 27, 33, 60, 65, 200)]
     [4, 12, 28, 36, 60, 72, 208]
     """
-    grain = max(4, power_of_two(number) >> 4)
+    grain = max(least, power_of_two(number) // (2 * steps))
     return -(-number // grain) * grain
 
 
@@ -244,9 +244,7 @@ def whole(tokens: float) -> int:
     >>> [whole(n) for n in (1, 100, 1000, 36_000, 37_000)]
     [64, 128, 1024, 36864, 38912]
     """
-    tokens = max(1, math.ceil(tokens))
-    grain = max(64, power_of_two(tokens) >> 5)
-    return -(-tokens // grain) * grain
+    return rounded(max(1, math.ceil(tokens)), steps=16, least=ROWS)
 
 
 def _usual(sizes: NDArray[np.int64], rate: float, spare: float = SPARE) -> float:

@@ -2,12 +2,13 @@
 
 Without adapters and gradients a layer is few operations: queries, keys and values are one product,
 gate and up another, and products are added onto the residual where they are computed. Any other
-decoder is left to the library (`prompting/token_sampling.py`).
+decoder is left to the library, and so is a Llama where the kernels do not work
+(`lm/token_sampling.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -19,7 +20,6 @@ from torch import Tensor
 
 from synthleak.releases.lm.fleet.adapters import stacked
 from synthleak.releases.lm.fleet.kv_cache import (
-    BLOCK,
     AnswerCache,
     Heads,
     Prompts,
@@ -97,92 +97,50 @@ class FrozenLlama:
     ) -> Prompts:
         """Read prompts, the longest first, a microbatch at a time.
 
-        What many prompts begin with is read once. `steer_at` says what steers these prompts at
-        their last tokens, which are these rows of the states.
+        `steer_at` says what steers these prompts at their last tokens, which are these rows of the
+        states.
         """
         lengths = np.array([len(prompt) for prompt in prompts])
         table = np.zeros((len(prompts), int(lengths[0])), dtype=np.int64)
         every = np.fromiter(chain.from_iterable(prompts), np.int64, int(lengths.sum()))
         table[np.arange(table.shape[1]) < lengths[:, None]] = every
-        kept = self._room(len(prompts), whole_blocks(table.shape[1]))
-        begin = common_start(table, lengths)
-        if begin:
-            first, which = distinct_rows(table[:, :begin])
-            starts = self._room(len(first), begin)
-            self._read(table[first], np.full(len(first), begin), 0, starts, tokens_at_once)
-            rows = torch.from_numpy(which).to(self.embedding.device)
-            for layer, start in zip(kept, starts, strict=True):
-                layer[:, :, :, :begin] = start.index_select(1, rows)
-        states = self._read(table, lengths, begin, kept, tokens_at_once, steer_at)
-        return Prompts(kept, torch.from_numpy(lengths).to(states.device), states)
-
-    def _room(self, prompts: int, positions: int) -> list[Tensor]:
-        shape = (2, prompts, self.heads.keys, positions, self.heads.size)
-        return [self.embedding.new_zeros(shape) for _ in self._layers]
-
-    def _read(
-        self,
-        table: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        begin: int,
-        kept: list[Tensor],
-        tokens_at_once: int,
-        steer_at: Callable[[slice, Tensor], Steer | None] = lambda part, last: None,
-    ) -> Tensor:
-        """Read prompts from position `begin` on; keys and values before it are in `kept`."""
+        shape = (2, len(prompts), self.heads.keys, whole_blocks(table.shape[1]), self.heads.size)
+        kept = [self.embedding.new_zeros(shape) for _ in self._layers]
         angles, states = self._angles(table.shape[1]), []
         device = self.embedding.device
         start = 0
         while start < len(table):
-            wide = int(lengths[start]) - begin
+            wide = int(lengths[start])
             part = slice(start, min(len(table), start + max(1, tokens_at_once // wide)))
-            left = lengths[part] - begin
-            last = torch.from_numpy(np.arange(len(left)) * wide + left - 1).to(device)
-            tokens = torch.from_numpy(table[part, begin : begin + wide]).to(device)
-            attend = self._attend_within(kept, part, begin, wide, angles)
+            last = torch.from_numpy(np.arange(len(lengths[part])) * wide + lengths[part] - 1)
+            last = last.to(device)
+            tokens = torch.from_numpy(table[part, :wide]).to(device)
+            attend = self._attend_within(kept, part, wide, angles)
             x = self._through(self._embedded(tokens.flatten()), attend, steer_at(part, last))
             states.append(self._norm(x[last]))
             start = part.stop
-        return torch.cat(states)
+        return Prompts(kept, torch.from_numpy(lengths).to(device), torch.cat(states))
 
     def _attend_within(
-        self,
-        kept: list[Tensor],
-        part: slice,
-        begin: int,
-        wide: int,
-        angles: tuple[Tensor, Tensor],
+        self, kept: list[Tensor], part: slice, wide: int, angles: tuple[Tensor, Tensor]
     ) -> Callable[[int, Tensor], Tensor]:
         """Return causal attention of prompts that keeps the keys and values of `wide` tokens.
 
         Padding is on the right, where no token of a prompt looks.
         """
-        heads, kind, end = self.heads, self.embedding.dtype, begin + wide
-        cosine, sine = (angle[begin:end, None].to(kind) for angle in angles)
-        mask = None
-        if begin:
-            at = torch.arange(end, device=cosine.device)
-            mask = self.embedding.new_zeros(wide, end)
-            mask.masked_fill_(at > at[begin:, None], -torch.inf)
-            mask = mask.repeat(heads.shared, 1)
+        heads = self.heads
+        cosine, sine = (angle[:wide, None].to(self.embedding.dtype) for angle in angles)
 
         def attend(number: int, qkv: Tensor) -> Tensor:
             split = qkv.view(-1, wide, heads.queries + 2 * heads.keys, heads.size)
             turned = turn(split[:, :, : heads.queries + heads.keys], cosine, sine).transpose(1, 2)
             queries, keys = turned.split([heads.queries, heads.keys], dim=1)
-            layer = kept[number][:, part]
-            layer[0, :, :, begin:end] = keys
-            layer[1, :, :, begin:end] = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
-            keys, values = layer[:, :, :, :end]
-            if mask is None:
-                mixed = torch.nn.functional.scaled_dot_product_attention(
-                    queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
-                )
-            else:
-                # Heads that share a key are more rows: a mask allows no other way to share it.
-                rows = queries.unflatten(1, (heads.keys, heads.shared)).flatten(2, 3)
-                mixed = torch.nn.functional.scaled_dot_product_attention(rows, keys, values, mask)
-                mixed = mixed.unflatten(2, (heads.shared, wide)).flatten(1, 2)
+            values = split[:, :, heads.queries + heads.keys :].transpose(1, 2)
+            kept[number][0, part, :, :wide] = keys
+            kept[number][1, part, :, :wide] = values
+            mixed = torch.nn.functional.scaled_dot_product_attention(
+                queries, keys, values, is_causal=True, enable_gqa=heads.shared > 1
+            )
             return mixed.transpose(1, 2).reshape(len(qkv), -1)
 
         return attend
@@ -199,7 +157,6 @@ class FrozenLlama:
 
     def step(self, tokens: Tensor, cache: AnswerCache, steer: Steer | None = None) -> Tensor:
         """Read one more token of every answer; return the last states."""
-        cache.begin_step()
         x = self._through(self._embedded(tokens), cache.attend, steer)
         cache.step += 1
         return self._norm(x)
@@ -232,39 +189,3 @@ def head_size(config: Any) -> int:
     return int(
         getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     )
-
-
-WORTH = 8
-"""What prompts begin with is read once if that saves one token in this many."""
-
-
-def common_start(table: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
-    """Return how many first tokens of prompts to read once for all that begin with them.
-
-    That is as many as save most, or 0 if they save little; a prompt has a token of its own.
-    """
-    best, most = 0, int(lengths.sum()) // WORTH
-    for tokens, hashes in enumerate(_hashes(table[:, : int(lengths.min()) - 1]), 1):
-        if tokens % (BLOCK // 2) == 0:
-            saved = (len(table) - len(np.unique(hashes))) * tokens
-            if saved > most:
-                best, most = tokens, saved
-    return best
-
-
-def _hashes(table: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
-    """Yield a hash of the first tokens of every row: of one, of two, and so on."""
-    mixed = np.zeros(len(table), dtype=np.uint64)
-    for column in table.T.astype(np.uint64):
-        mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        yield mixed
-
-
-def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each different row is first, and for every row its number among them."""
-    *_, mixed = _hashes(table)
-    _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
-    if not np.array_equal(table[first][which], table):  # two rows with one hash
-        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)

@@ -5,13 +5,12 @@ append one position, and again for every query head that shares them. Here memor
 ahead, and heads that share keys are multiplied together.
 
 `new_cache` is for any decoder of the library: a copy of the prompt for every row. `AnswerCache` is
-for a Llama written out: a prompt's keys and values are kept once for all its answers. Their queries
-are rows of one product with its keys, an answer's own positions are few, and one softmax spans
-both, so the result is that of the copies. On a GPU one kernel does a layer's whole attention
-(`attention_kernels.py`), and finished answers are dropped without moving what is kept of others.
+for a Llama written out: a prompt's keys and values are kept once for all its answers. On a GPU one
+kernel does a layer's whole attention (`attention_kernels.py`), and finished answers are dropped
+without moving what is kept of others.
 
-A step sees a cache in whole blocks: matrices whose sides are not divisible by a power of two are
-multiplied by kernels that take four times as long. A block is zero and masked beyond the text.
+A step sees copied prompts in whole blocks: matrices whose sides are not divisible by a power of two
+are multiplied by kernels that take four times as long. A block is zero and masked beyond the text.
 """
 
 from __future__ import annotations
@@ -215,17 +214,6 @@ class Groups:
     offsets: NDArray[np.int64]
     home: NDArray[np.int64]
 
-    @property
-    def even(self) -> bool:
-        """Whether every group is full, so that rows need not be moved to be grouped."""
-        return int(self.offsets[-1]) == self.each * len(self.home)
-
-    def places(self) -> NDArray[np.int64]:
-        """Return the place of each row if every group had `each` rows."""
-        counts = np.diff(self.offsets)
-        within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], counts)
-        return np.repeat(np.arange(len(counts)), counts) * self.each + within
-
 
 def grouped(prompt_of: NDArray[np.int64], each: int) -> Groups:
     """Group rows whose prompts are sorted."""
@@ -255,7 +243,7 @@ class AnswerCache:
 
     Rows are answers, sorted by prompt: `prompt_of[r]` is the prompt of row r. `angles` are cosine
     and sine of every position [positions, size / 2]. With `kernels` a layer's attention is one
-    kernel; without it is written in torch, which is the oracle.
+    kernel; without, it is plain torch that copies the prompt of every row: the oracle.
     """
 
     def __init__(
@@ -269,58 +257,21 @@ class AnswerCache:
         kernels: Any = None,
     ) -> None:
         self._heads, self._kernels, self._angles = heads, kernels, angles
-        # The same list: prompts that are dropped must not stay in memory.
-        self._home = prompts.kept
-        self._lengths = prompts.lengths.int()
+        self._prompts, self._lengths = prompts.kept, prompts.lengths.int()
         self._prompt_of = prompt_of
         self._each = best_group(np.bincount(prompt_of)[np.unique(prompt_of)], heads.most_answers)
         like, rows = prompts.kept[0], len(prompt_of)
-        # Kernels read written positions only; products read whole blocks, which must be finite.
-        room = longest if kernels else whole_blocks(longest)
-        new = like.new_empty if kernels else like.new_zeros
-        shape = (2, rows, heads.keys, room, heads.size)
-        self._own = [new(shape) for _ in prompts.kept]
-        self._device = like.device
+        shape = (2, rows, heads.keys, longest, heads.size)
+        self._answers = [like.new_empty(shape) for _ in prompts.kept]
         self._slot = torch.arange(rows, dtype=torch.int32, device=like.device)
         self.step = 0
         self._lay_out()
 
     def _lay_out(self) -> None:
         groups = self._groups = grouped(self._prompt_of, self._each)
-        if self._kernels:
-            self._offsets = self._sent(groups.offsets).int()
-            self._of_group = self._sent(groups.home).int()
-            return
-        self._of_row = self._sent(self._prompt_of)
-        self._of_group = self._sent(groups.home)
-        self._in_place = np.array_equal(groups.home, np.arange(self._home[0].shape[1]))
-        places = groups.places()
-        self._places = self._sent(places)
-        rows = np.zeros(len(groups.home) * groups.each, dtype=np.int64)
-        rows[places] = np.arange(len(places))
-        self._rows = self._sent(rows)
-        seen = torch.arange(self._home[0].shape[3], device=self._device)
-        unseen = seen >= self._lengths[self._of_group][:, None]
-        self._prompt_mask = self._float_mask(unseen)[:, None]
-        self._prompt_mask = self._prompt_mask.repeat_interleave(self._heads.keys, dim=0)
-
-    def _sent(self, numbers: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(numbers)).to(self._device)
-
-    def _float_mask(self, unseen: Tensor) -> Tensor:
-        """Return what is added to scores, once for all layers: -inf where nothing is seen."""
-        zero = self._own[0].new_zeros(unseen.shape)
-        return zero.masked_fill_(unseen, -torch.inf)
-
-    def begin_step(self) -> None:
-        """Prepare what all layers of a step share."""
-        if self._kernels:
-            return
-        at = (self._lengths[self._of_row] + self.step).long()
-        kind = self._own[0].dtype
-        self._turn = [angle[at][:, None].to(kind) for angle in self._angles]
-        seen = torch.arange(whole_blocks(self.step + 1), device=self._device)
-        self._own_mask = self._float_mask(seen > self.step)
+        device = self._slot.device
+        self._offsets = torch.from_numpy(groups.offsets).to(device).int()
+        self._of_group = torch.from_numpy(groups.home).to(device).int()
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
         """Keep the new keys and values of every row, and attend from it to all before it.
@@ -331,85 +282,45 @@ class AnswerCache:
 
     def _attend_kernel(self, layer: int, qkv: Tensor) -> Tensor:
         heads, groups = self._heads, self._groups
-        own, home = self._own[layer], self._home[layer]
+        answers, prompts = self._answers[layer], self._prompts[layer]
         out = qkv.new_empty(len(qkv), heads.queries * heads.size)
         tile = max(16, power_of_two(groups.each * heads.shared))
         options = ANSWER_OPTIONS | {
             "num_warps": ANSWER_OPTIONS["num_warps"] * (2 if tile > 32 else 1)
         }
         self._kernels.attend_answers[(len(groups.home), heads.keys)](
-            qkv, own[0], own[1], self._slot, home[0], home[1], self._offsets, self._of_group,
-            self._lengths, *self._angles, out, self.step, own.shape[3], home.shape[3],
-            heads.size**-0.5, HEADS=heads.queries, KEYS=heads.keys, HALF=heads.size // 2, Q=tile,
-            **options,
+            qkv, answers[0], answers[1], self._slot, prompts[0], prompts[1], self._offsets,
+            self._of_group, self._lengths, *self._angles, out, self.step, answers.shape[3],
+            prompts.shape[3], heads.size**-0.5, HEADS=heads.queries, KEYS=heads.keys,
+            HALF=heads.size // 2, Q=tile, **options,
         )  # fmt: skip
         return out
 
     def _attend(self, layer: int, qkv: Tensor) -> Tensor:
-        heads, own = self._heads, self._own[layer]
-        rows, shared, size = len(qkv), heads.shared, heads.size
-        split = qkv.view(rows, -1, size)
-        turned = turn(split[:, : heads.queries + heads.keys], *self._turn)
-        queries = turned[:, : heads.queries].reshape(rows, heads.keys, shared, size)
-        own[0, :, :, self.step] = turned[:, heads.queries :]
-        own[1, :, :, self.step] = split[:, heads.queries + heads.keys :]
-        positions = whole_blocks(self.step + 1)
-        keys, values = own[:, :, :, :positions].flatten(1, 2)
-        scale = size**-0.5
-        to_own = torch.baddbmm(
-            self._own_mask, queries.reshape(-1, shared, size), keys.mT, alpha=scale
+        heads, answers, slot = self._heads, self._answers[layer], self._slot.long()
+        prompt = torch.from_numpy(self._prompt_of).to(qkv.device)
+        lengths = self._lengths[prompt].long()
+        cosine, sine = (angle[lengths + self.step, None].to(qkv.dtype) for angle in self._angles)
+        split = qkv.view(len(qkv), -1, heads.size)
+        turned = turn(split[:, : heads.queries + heads.keys], cosine, sine)
+        queries, keys = turned.split([heads.queries, heads.keys], dim=1)
+        answers[0, slot, :, self.step] = keys
+        answers[1, slot, :, self.step] = split[:, heads.queries + heads.keys :]
+        before = self._prompts[layer][:, prompt]
+        kept = torch.cat([before, answers[:, slot, :, : self.step + 1]], dim=3)
+        keys, values = kept.repeat_interleave(heads.shared, dim=2)
+        position = torch.arange(kept.shape[3], device=qkv.device)
+        seen = (position < lengths[:, None]) | (position >= before.shape[3])
+        mixed = torch.nn.functional.scaled_dot_product_attention(
+            queries[:, :, None], keys, values, seen[:, None, None]
         )
-        home = self._home[layer]
-        if not self._in_place:
-            home = home.index_select(1, self._of_group)
-        width = home.shape[3]
-        prompt_keys, prompt_values = home.flatten(1, 2)
-        to_prompt = torch.baddbmm(
-            self._prompt_mask, self._together(queries), prompt_keys.mT, alpha=scale
-        )
-        of_rows = self._together(to_own.view(rows, heads.keys, shared, positions))
-        weights = torch.softmax(torch.cat([to_prompt, of_rows], dim=2), dim=2)
-        mixed = self._apart(torch.bmm(weights[:, :, :width], prompt_values))
-        own_weights = self._apart(weights[:, :, width:]).reshape(-1, shared, positions)
-        mixed = mixed + torch.bmm(own_weights, values).view(mixed.shape)
-        return mixed.reshape(rows, -1)
-
-    def _together(self, x: Tensor) -> Tensor:
-        """Make the rows of a group one matrix per key head.
-
-        From [rows, keys, shared, n] to [groups · keys, each · shared, n].
-        """
-        groups = self._groups
-        padded = x if groups.even else x.index_select(0, self._rows)
-        split = padded.unflatten(0, (len(groups.home), groups.each))
-        return split.transpose(1, 2).reshape(-1, groups.each * x.shape[2], x.shape[3])
-
-    def _apart(self, x: Tensor) -> Tensor:
-        groups, heads = self._groups, self._heads
-        split = x.view(len(groups.home), heads.keys, groups.each, heads.shared, -1)
-        padded = split.transpose(1, 2).flatten(0, 1)
-        return padded if groups.even else padded.index_select(0, self._places)
+        return mixed.reshape(len(qkv), -1)
 
     def keep(self, rows: Tensor) -> None:
-        """Keep these rows, in this order, and the prompts that they have."""
-        chosen = rows.cpu().numpy()
-        self._prompt_of = self._prompt_of[chosen]
-        if self._kernels:
-            self._slot = self._slot[rows]
-        else:
-            used, self._prompt_of = np.unique(self._prompt_of, return_inverse=True)
-            prompts = self._sent(used)
-            self._lengths = self._lengths[prompts]
-            for layer in range(len(self._own)):
-                self._own[layer] = self._own[layer].index_select(1, rows)
-                if len(used) < self._home[layer].shape[1]:
-                    self._home[layer] = self._home[layer].index_select(1, prompts)
+        """Keep these rows, in this order; what is kept of others does not move."""
+        self._prompt_of = self._prompt_of[rows.cpu().numpy()]
+        self._slot = self._slot[rows]
         self._lay_out()
-
-    @property
-    def cheap_to_drop(self) -> bool:
-        """Whether `keep` moves no keys and values, so that rows are dropped as they finish."""
-        return bool(self._kernels)
 
 
 def turn(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

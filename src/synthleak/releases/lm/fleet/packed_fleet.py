@@ -197,8 +197,7 @@ class _Texts:
         return torch.from_numpy(tile_rows(counts, len(self._bufferser)).astype(np.int32))
 
     def drawn(self) -> NDArray[np.int64]:
-        tokens: NDArray[np.int64] = self._drawn[:, :-1].cpu().numpy()
-        return tokens
+        return self._drawn[:, :-1].cpu().numpy()
 
 
 class KeyValueCache:
@@ -229,5 +228,4 @@ class KeyValueCache:
         kept = [buf] * len(self._packed.layers)
         where = self._position[:n].fill_(position)
         self._packed.forward(tokens, tiles, where, kept, shared, attend)
-        states: Tensor = shared.h
-        return states
+        return shared.h

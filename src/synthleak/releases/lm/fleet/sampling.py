@@ -105,15 +105,7 @@ class _Batch:
     ) -> None:
         self._fleet, self.each = len(prompts), len(prompts[0])
         flat = list(chain.from_iterable(prompts))
-        width = max(len(prompt) for prompt in flat)
-        tokens = np.zeros((len(flat), width), dtype=np.int64)
-        mask = np.zeros((len(flat), width), dtype=np.int64)
-        for row, prompt in enumerate(flat):  # padded on the left, so that all continue together
-            tokens[row, width - len(prompt) :] = prompt
-            mask[row, width - len(prompt) :] = 1
-        self.prompts = torch.from_numpy(tokens).to(device)
-        self.mask = torch.from_numpy(mask).to(device)
-        self.positions = (self.mask.cumsum(dim=1) - 1).clamp(min=0)
+        self.prompts, self.mask, self.positions = left_padded(flat, device)
         self.uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
         self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
         self._row = torch.arange(len(flat), device=device)
@@ -147,8 +139,19 @@ class _Batch:
         return rows
 
     def drawn(self) -> NDArray[np.int64]:
-        tokens: NDArray[np.int64] = self._drawn.cpu().numpy()
-        return tokens
+        return self._drawn.cpu().numpy()
+
+
+def left_padded(prompts: Sequence[Tokens], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return tokens, mask and positions of prompts, padded so that all continue together."""
+    width = max(map(len, prompts))
+    tokens = np.zeros((len(prompts), width), dtype=np.int64)
+    mask = np.zeros_like(tokens)
+    for row, prompt in enumerate(prompts):
+        tokens[row, width - len(prompt) :] = prompt
+        mask[row, width - len(prompt) :] = 1
+    seen = torch.from_numpy(mask).to(device)
+    return torch.from_numpy(tokens).to(device), seen, (seen.cumsum(dim=1) - 1).clamp(min=0)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -38,7 +38,6 @@ class SharedBackbone:
         torch.backends.cuda.enable_cudnn_sdp(False)
         self._base = model.base_model
         self._packs: dict[int, bool] = {}
-        self._frozen: dict[bool, FrozenLlama] = {}
 
     @property
     def device(self) -> torch.device:
@@ -69,8 +68,7 @@ class SharedBackbone:
         No mask is needed: a causal decoder never looks at the padding behind a text.
         """
         embedded = self.backbone.model.get_input_embeddings()(tokens).detach().requires_grad_()
-        states: Tensor = self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
-        return states
+        return self._base(inputs_embeds=embedded, use_cache=False).last_hidden_state
 
     def step(
         self, tokens: Tensor, mask: Tensor, positions: Tensor, cache: Any
@@ -108,15 +106,14 @@ class SharedBackbone:
             self._packs[rank] = packable(self.backbone.model, rank) and packed_works(self, rank)
         return self._packs[rank]
 
-    def frozen_llama(self, *, use_kernels: bool = True) -> FrozenLlama | None:
-        """Return the pass without adapters, if the backbone is a plain Llama; made once."""
+    @cached_property
+    def frozen_llama(self) -> FrozenLlama | None:
+        """The pass without adapters, if the backbone is a plain Llama and its kernels work here."""
         if not plain_llama(self.backbone.model):
             return None
-        if use_kernels not in self._frozen:
-            llama = self._frozen[use_kernels] = FrozenLlama(self.backbone.model)
-            if use_kernels:
-                check_and_use_kernels(llama)
-        return self._frozen[use_kernels]
+        llama = FrozenLlama(self.backbone.model)
+        check_and_use_kernels(llama)
+        return llama if llama.kernels else None
 
     def in_fleets(
         self, count: int, make: Callable[[int, Fleet, int], list[Any]], *, rank: int, **limits: Any

@@ -228,8 +228,7 @@ class ExampleGradients:
         if rows > len(self._gradients):
             self._gradients = self._gradients.new_empty(rows, self._adapters.size)
         inputs = part.tokens, part.labels, instances.to(part.tokens.device)
-        grads: Tensor = self.passes(self._pass, inputs, (rows, width))
-        return grads
+        return self.passes(self._pass, inputs, (rows, width))
 
     def _pass(self, tokens: Tensor, labels: Tensor, instances: Tensor) -> Tensor:
         grads = self._gradients[: len(tokens)]
