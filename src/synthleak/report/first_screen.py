@@ -18,6 +18,7 @@ from synthleak.analyses.gaps import WHOLE
 from synthleak.core.cell import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, format_epsilon
 from synthleak.metrics.measurements import Estimate
 from synthleak.report.page import Page, Said
+from synthleak.report.verdict import quiet_up_to, size_line
 from synthleak.report.writing import HOW, words_in
 
 ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
@@ -33,7 +34,8 @@ class Decision:
     that could be named. `dots` says how many of a hundred dots are of a kind. Cells of canaries are
     `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
     named and no more are recognised than by chance: only all records together show it. `copies`
-    says that members are copied more than by chance.
+    says that members are copied more than by chance. `sizes` says up to how many texts nothing was
+    found, where releases were looked at in several sizes.
     """
 
     said: Said
@@ -47,6 +49,7 @@ class Decision:
     written: bool
     weak: bool
     copies: bool
+    sizes: str | None = None
 
 
 def first_screen(page: Page) -> dict[str, Any]:
@@ -93,6 +96,7 @@ def decisions(page: Page) -> list[Decision]:
                 written=written,
                 weak=_is_weak(page, shown, places[0]),
                 copies=_copies_exceed(page, places[0]),
+                sizes=size_line(page.results.cells[shown.place]),
             )
         )
     return rows
@@ -208,6 +212,9 @@ def next_steps(page: Page) -> list[str]:
     kinds = {one.kind for one in page.verdicts if one not in canaries}
     by_kind = words.AFTER_CHECK if page.given else words.AFTER_GAME
     steps = [step for kind in ORDER if kind in kinds for step in by_kind[kind]]
+    quiet = {quiet_up_to(one) for one in page.results.cells if one.verdict.leaks}
+    if quiet and None not in quiet:
+        steps.insert(1, words.publish_less(f"{min(filter(None, quiet)):,}"))
     if not page.given:
         if NONE_FOUND in kinds:
             other_encoders = page.facts.differing_encoders.items()

@@ -240,7 +240,7 @@ def proxy_sheet(page: Page) -> dict[str, Any]:
 FEW = 16
 """A table up to this length stands in the page; a longer one is drawn page by page."""
 SHOWN_ELSEWHERE = {
-    *("cells", "proxies", "records", "comparison", "prior", "copies", "nearest", "ladder", "sizes"),
+    *("cells", "proxies", "records", "comparison", "prior", "copies", "nearest", "ladder"),
 }
 
 
@@ -288,7 +288,7 @@ def answers(page: Page) -> list[Answer]:
         listed.append(_answer(page, "more", left_tables, free))
     if not page.given:
         return listed
-    return [one for one in listed if len(page.cells) > 1 and one.tables]
+    return [one for one in listed if one.tables and (len(page.cells) > 1 or one.name == "sizes")]
 
 
 def _belongs(name: str, wanted: Iterable[str]) -> bool:

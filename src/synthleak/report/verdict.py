@@ -40,13 +40,55 @@ def details(result: CellResult) -> list[str]:
     if verdict.kind == CANNOT_SAY:
         return _there(_copied(result))
     if verdict.leaks:
-        said = _there(_look(result), _people(result), _decided_by(result), _gain(result))
+        said = _there(
+            _look(result),
+            size_line(result),
+            _people(result),
+            _decided_by(result),
+            _gain(result),
+            one_release_line(result) if result.sizes else None,
+        )
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
-    said = [*_there(_look(result), _copied(result)), _missed([result])]
+    said = [*_there(_look(result), size_line(result), _copied(result)), _missed([result])]
     return [*said, *_there(_gain(result)), NO_PROOF]
 
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+def size_line(result: CellResult) -> str | None:
+    """Say up to how many texts nothing was found (docs/method.md §4.7).
+
+    Args:
+        result: A cell; one whose releases were looked at in one size has no such line.
+    """
+    sizes = sorted({row.release_size or 0 for row in result.sizes})
+    if len(sizes) < 2 or result.verdict.kind == CANNOT_SAY:
+        return None
+    if (first := result.sizes[0].leaks_from) is None:
+        return f"Nothing was found in up to {sizes[-1]:,} texts."
+    if (quiet := quiet_up_to(result)) is None:
+        return f"The leak shows in {first:,} texts already, the fewest that were looked at."
+    return f"Nothing was found up to {quiet:,} texts; with {first:,} the records can be told."
+
+
+def quiet_up_to(result: CellResult) -> int | None:
+    """Return the largest size below that of a leak at which none was found; None without one."""
+    first = result.sizes[0].leaks_from if result.sizes else None
+    smaller = (row.release_size for row in result.sizes if row.release_size is not None)
+    return None if first is None else max((s for s in smaller if s < first), default=None)
+
+
+def one_release_line(result: CellResult) -> str | None:
+    """Say what an attacker gains who sees one release alone; None where there is only one."""
+    row = result.rows[0]
+    if result.copies is not None or row.scenario != "S1" or row.null_pooled95 is None:
+        return None
+    who = "An attacker who sees a single release"
+    if row.release_size is not None:
+        who += f" of {row.release_size:,} texts"
+    gains = "reaches" if row.pooled_auc > row.null_pooled95 else "gains nothing that shows:"
+    return f"{who} {gains} AUC {row.pooled_auc:.2f} ({_limit(row.null_pooled95)})."
 
 
 def _look(result: CellResult) -> str | None:

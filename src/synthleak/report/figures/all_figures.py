@@ -18,6 +18,7 @@ from synthleak.report.figures.differences import (
     merged_figure,
     removal_figure,
     scaling_figures,
+    sizes_figure,
 )
 from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
 from synthleak.report.figures.records import (
@@ -70,6 +71,7 @@ def study_figures(tables: Mapping[str, Sequence[Any]], audits: Sequence[Results]
 
     figures = [
         budgets_figure(rows("cells")),
+        sizes_figure(rows("sizes")),
         control_gap_figure(rows("control_gap")),
         removal_figure(rows("dp_removal")),
         merged_figure([*rows("merged"), *rows("adjudication")]),
@@ -119,7 +121,13 @@ def _tables(audits: Sequence[Results]) -> dict[str, Sequence[Any]]:
     study = join_studies([(results.folder, results.study) for results in audits])
     tables = {entry.name: entry.plugin.rows(study) for entry in analyses if not entry.plugin.opt_in}
     settled = [row for results in audits for row in results.adjudicated]
-    return {"cells": study.cells, "comparison": study.comparison, "adjudication": settled, **tables}
+    return {
+        "cells": study.cells,
+        "sizes": [row for results in audits for one in results.cells for row in one.sizes],
+        "comparison": study.comparison,
+        "adjudication": settled,
+        **tables,
+    }
 
 
 def _file_name(parts: Sequence[str], taken: dict[str, Figure]) -> str:

@@ -51,6 +51,35 @@ def budgets_figure(rows: Sequence[CellRow]) -> Figure | None:
     return fig.figure("budgets", data, panel, heads=heads, cells=len(data), above=above)
 
 
+def sizes_figure(rows: Sequence[CellRow]) -> Figure | None:
+    """Show the deployable figure of every pool over the number of texts that are published."""
+    best: dict[tuple[Cell, int], CellRow] = {}
+    for row in rows:
+        key = (Cell.of(row), row.release_size or 0)
+        if row.crossfit_auc is not None and (
+            key not in best or row.crossfit_auc > (best[key].crossfit_auc or 0)
+        ):
+            best[key] = row
+    if not best:
+        return None
+    data: Rows = [
+        {
+            "g": f"{cell.mechanism}, {cell.corpus}",
+            "p": cell.pool,
+            "k": size,
+            "a": fig.short(row.crossfit_auc),
+            "c": fig.short(row.null_crossfit95),
+            "s": row.scenario,
+            "w": row.verdict,
+        }
+        for (cell, size), row in sorted(best.items(), key=lambda item: item[0][1])
+    ]
+    heads = list(dict.fromkeys(f"{cell.mechanism}, {cell.corpus}" for cell, _ in best))
+    sizes = sorted({size for _, size in best})
+    panel = fig.drawn("sizes", sizes, sorted({cell.pool for cell, _ in best}))
+    return fig.figure("sizes", data, panel, heads=heads, cells=len({cell for cell, _ in best}))
+
+
 def control_gap_figure(rows: Sequence[GapRow]) -> Figure | None:
     """Show how much worse off a selected pool is than its random controls, cell by cell."""
     shown = _by_budget(
