@@ -10,8 +10,9 @@ p-value is of the attacker's own search, Holm over ε; smaller sizes are tested 
     python benchmarks/frontier.py report --to runs/frontier     # prints, writes results/
 
 Releases and their evidence are made by studies/paper/slice.py (prepare, make, score, take) with
-the spec that `specs` writes. `report` reads the run folders beside the specs, and leaves out
-budgets that are not complete. `specs --backbone FOLDER --tiny` writes small specs for a CPU.
+the spec that `specs` writes. `report` reads the run folders beside the specs, leaves out budgets
+that are not complete, and joins the rows of earlier slices (`--beside`). `specs --backbone FOLDER
+--tiny` writes small specs for a CPU.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "studies" / "paper"))
 
 import slice as slices
 
+from synthleak.analyses.ladder import model_scores
 from synthleak.audit.setup import Setup, smaller_cells
 from synthleak.audit.steps.measurements import scored_cell
+from synthleak.audit.steps.model_rung import model_values
 from synthleak.audit.steps.observations import missing_evidence, missing_models, scores_of
 from synthleak.audit.steps.releases import held_claim
 from synthleak.calibration import Scores
@@ -44,6 +47,7 @@ from synthleak.evidence.family import families
 from synthleak.metrics.measure import measure
 from synthleak.metrics.null import holm
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.plan.plan import Plan
 
 RESULTS = Path(__file__).parent / "results"
 CONTROL = 0.1
@@ -59,7 +63,10 @@ REDRAWS, CROSSFITS = 2000, 19
 
 @dataclass(frozen=True)
 class Row:
-    """What one attacker reaches in one cell at one size. Signals are all proxies and scenarios."""
+    """What one attacker reaches in one cell at one size. Signals are all proxies and scenarios.
+
+    `pooled` is the AUC on all coins together, with its chance limit, scenario by scenario.
+    """
 
     corpus: str
     pool: str
@@ -71,10 +78,7 @@ class Row:
     auc: float
     chance_limit: float | None
     crossfit_auc: float | None
-    pooled_s1: float
-    pooled_s1_limit: float | None
-    pooled_s3: float
-    pooled_s3_limit: float | None
+    pooled: dict[str, tuple[float, float | None]]
     best_signal: str
     p: float | None
     p_adjusted: float | None
@@ -145,6 +149,11 @@ def report(args: argparse.Namespace) -> None:
                 print(f"{spec.stem}: {slices.title(cell)} is not complete, left out", flush=True)
     with ProcessPoolExecutor(args.workers) as pool:
         rows = [row for of_cell in pool.map(measured, jobs) for row in of_cell]
+    here = {(row.corpus, row.pool, row.epsilon) for row in rows}
+    earlier = [
+        read_row(row) for file in args.beside for row in json.loads(file.read_text())["rows"]
+    ]
+    rows += [row for row in earlier if (row.corpus, row.pool, row.epsilon) not in here]
     rows = adjusted(rows)
     for line in table(rows):
         print(line)
@@ -158,6 +167,11 @@ def report(args: argparse.Namespace) -> None:
     out = args.out or RESULTS / f"frontier-{made['date']}.json"
     out.write_text(json.dumps(made, indent=1, default=written) + "\n", encoding="utf-8")
     print(f"wrote {out}")
+
+
+def read_row(content: dict[str, Any]) -> Row:
+    """Read a row that an earlier slice has written."""
+    return Row(**{**content, "epsilon": float(content["epsilon"])})
 
 
 def complete(setup: Setup, cell: Cell) -> bool:
@@ -176,7 +190,7 @@ def measured(job: tuple[Path, Path, int, int]) -> list[Row]:
     rows = []
     for part in (cell, *smaller_cells(setup, cell)):
         whole = scored_cell(setup, part)
-        for attacker, tables in attackers(setup, part).items():
+        for attacker, tables in attackers(setup, part, whole.plan).items():
             game = ScoredCell(tables, whole.design, whole.plan, whole.game, whole.name)
             one = measure(
                 game,
@@ -185,7 +199,7 @@ def measured(job: tuple[Path, Path, int, int]) -> list[Row]:
                 crossfit_redraws=CROSSFITS,
                 spreads=False,
             )
-            by_scenario = {row.scenario: row for row in one.rows}
+            pooled = {row.scenario: row.pooled for row in one.rows}
             best = max(one.rows, key=lambda row: row.auc.value)
             signals = [(t.scenario, proxy.name) for t in tables for proxy in t.proxies]
             bound = one.epsilon
@@ -201,10 +215,7 @@ def measured(job: tuple[Path, Path, int, int]) -> list[Row]:
                     auc=best.auc.value,
                     chance_limit=best.auc.null,
                     crossfit_auc=None if one.crossfit is None else one.crossfit.value,
-                    pooled_s1=by_scenario["S1"].pooled.value,
-                    pooled_s1_limit=by_scenario["S1"].pooled.null,
-                    pooled_s3=by_scenario["S3"].pooled.value,
-                    pooled_s3_limit=by_scenario["S3"].pooled.null,
+                    pooled={name: (auc.value, auc.null) for name, auc in pooled.items()},
                     best_signal=" ".join(signals[best.signal]),
                     p=one.p,
                     p_adjusted=None,
@@ -219,14 +230,20 @@ def measured(job: tuple[Path, Path, int, int]) -> list[Row]:
     return rows
 
 
-def attackers(setup: Setup, cell: Cell) -> dict[str, list[Scores]]:
-    """Return the scores of each attacker: the 32 proxies, each family beside them, and all."""
+def attackers(setup: Setup, cell: Cell, plan: Plan) -> dict[str, list[Scores]]:
+    """Return the scores of each attacker: the 32 proxies, each family beside them, all, the model.
+
+    Who has the model has it whatever was published, so it counts once.
+    """
     every = scores_of(setup, cell)
     built_in = {entry.name for entry in families}
     beside = dict.fromkeys(p.family for p in every[0].proxies if p.family not in built_in)
     tables = {"32 proxies": [of_families(table, built_in) for table in every]}
     tables |= {name: [of_families(table, {name}) for table in every] for name in beside}
-    return tables | ({"all": every} if beside else {})
+    tables |= {"all": every} if beside else {}
+    if cell.size is None:
+        tables["model"] = [model_scores(model_values(setup, cell), plan, None)]
+    return tables
 
 
 def of_families(table: Scores, names: set[str]) -> Scores:
@@ -284,10 +301,12 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     """Write the rows as lines, the frontier after them."""
     yield "corpus      pool     ε     texts  attacker     AUC    limit  S1     S3     p      bound"
     for row in rows:
+        s1, s3 = (row.pooled.get(name, (None, None))[0] for name in ("S1", "S3"))
         yield (
             f"{row.corpus:<11} {row.pool:<8} {written(row.epsilon)!s:<5} {row.texts:>5}"
-            f"  {row.attacker:<12} {row.auc:.3f}  {shown(row.chance_limit)}  {row.pooled_s1:.3f}"
-            f"  {row.pooled_s3:.3f}  {shown(row.p_adjusted)}  {shown(row.epsilon_lower)}"
+            f"  {row.attacker:<12} {row.auc:.3f}  {shown(row.chance_limit)}"
+            f"  {shown(s1)}  {shown(s3)}"
+            f"  {shown(row.p_adjusted)}  {shown(row.epsilon_lower)}"
         )
     for line in frontier(rows):
         yield (
@@ -320,6 +339,7 @@ def main() -> None:
     two.add_argument("--redraws", type=int, default=REDRAWS)
     two.add_argument("--workers", type=int, default=slices.available_cores())
     two.add_argument("--out", type=Path)
+    two.add_argument("--beside", type=Path, nargs="*", default=[], help="rows of earlier slices")
     for step, does in ((one, specs), (two, report)):
         step.add_argument("--to", type=Path, required=True)
         step.set_defaults(does=does)

@@ -14,9 +14,14 @@ from synthleak.analyses.analysis import Outcome, analyses, join_studies, outcome
 from synthleak.audit.folder import REPORT, first_of
 from synthleak.audit.kept_results import are_current
 from synthleak.audit.result import Audit, open_run
-from synthleak.audit.setup import game_of
-from synthleak.audit.steps.observations import all_evidence_keys, missing_evidence, missing_models
-from synthleak.audit.steps.releases import header_of, is_made, missing_releases, wanted_sets
+from synthleak.audit.setup import game_of, smaller_cells
+from synthleak.audit.steps.observations import (
+    all_evidence_keys,
+    missing_evidence,
+    missing_models,
+    observed_release,
+)
+from synthleak.audit.steps.releases import is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.work import MEASUREMENTS, META, is_decided
 from synthleak.core.engine.progress import Progress, default_progress
 from synthleak.core.errors import UserError
@@ -71,7 +76,10 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
         n_looked_at = sum(
             all(
                 setup.store.exists(name_of("evidence", key))
-                for key in all_evidence_keys(setup, cell.pool, header_of(setup, cell, item).text)
+                for part in (cell, *smaller_cells(setup, cell))
+                for key in all_evidence_keys(
+                    setup, cell.pool, observed_release(setup, part, item).key
+                )
             )
             for item in made_sets
         )

@@ -22,7 +22,7 @@ from typing import Any
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.kept_results import files_of, results_key
 from synthleak.audit.result import Audit
-from synthleak.audit.setup import Setup, generator_of
+from synthleak.audit.setup import Setup, cells_of_all_sizes, generator_of
 from synthleak.audit.stages import set_up, without_models
 from synthleak.audit.steps.measurements import redraws_of
 from synthleak.audit.steps.observations import observations
@@ -235,7 +235,7 @@ class _Probe:
     def later_stages(self) -> dict[str, float]:
         """Do the work of every later stage in part, and return the seconds of all of it."""
         cells, part = self.setup.cells, self.part
-        texts = {seen.key for cell in part.cells for seen in observations(part, cell)}
+        texts = {seen.key for cell in cells_of_all_sizes(part) for seen in observations(part, cell)}
         more_redraws = redraws_of(self.setup, self.pool) / redraws_of(part, self.pool)
         stages = {}
         for stage in AFTER_RELEASES:

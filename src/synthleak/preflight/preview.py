@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.audit.setup import Setup, persons_in, proxies_of
+from synthleak.audit.setup import Setup, cells_of_all_sizes, persons_in, proxies_of
 from synthleak.audit.stages import Inputs, corpus_vectors, read, select
 from synthleak.audit.steps.releases import wanted_sets
 from synthleak.calibration import KNOWLEDGE
@@ -67,13 +67,14 @@ def count_releases(setup: Setup) -> int:
 
 
 def count_observations(setup: Setup) -> int:
-    """Return the number of observations: every release by each pool, and each raw set once."""
+    """Return the number of observations: a release by each pool and size, a raw set once."""
     raw = sum(item.form == "raw" for plan in setup.plans.values() for item in plan.sets)
-    return sum(len(wanted_sets(setup, cell)) for cell in setup.cells) + raw
+    return sum(len(wanted_sets(setup, cell)) for cell in cells_of_all_sizes(setup)) + raw
 
 
 def _pool(setup: Setup, name: str) -> Row:
     pool, plan = setup.pools[name], setup.plans[name]
+    smaller = setup.spec.game.smaller_sizes
     games = len(np.unique(plan.trials.set))
     releases = sum(item.form == "release" for item in plan.sets)
     return {
@@ -86,6 +87,7 @@ def _pool(setup: Setup, name: str) -> Row:
         "adjacency": plan.adjacency,
         "N": plan.nominal,
         "release size": plan.release_size,
+        **({"also seen in": ", ".join(map(str, smaller))} if smaller else {}),
         "games": games,
         "references": releases - games,
         "raw sets": len(plan.sets) - releases,

@@ -42,7 +42,7 @@ from synthleak.evidence.table import (
     kept_values,
     put_evidence,
 )
-from synthleak.releases.release import Header
+from synthleak.plan.plan import RecordSet
 
 SCORES = "scores"
 """What a process remembers the scores of its last cell under."""
@@ -89,17 +89,18 @@ def observations(setup: Setup, cell: Cell) -> list[Observed]:
     return [
         Observed(raw_key(setup, item), raw=position)
         if item.form == "raw"
-        else _observed_release(header_of(setup, cell, item), cell.size, item.seed)
+        else observed_release(setup, cell, item)
         for position, item in sets_of(setup, cell)
     ]
 
 
-def _observed_release(header: Header, size: int | None, seed: int) -> Observed:
-    """Return a release, or the first `size` of its rows in an order of its own."""
-    if size is None or size >= header.size:
+def observed_release(setup: Setup, cell: Cell, item: RecordSet) -> Observed:
+    """Return the release from a set, or the first of its rows in an order of the set's own."""
+    header = header_of(setup, cell, item)
+    if cell.size is None or cell.size >= header.size:
         return Observed(header.text, release=header.text)
-    key = digest("first rows", header.text, size, seed)
-    return Observed(key, release=header.text, size=size, seed=seed)
+    key = digest("first rows", header.text, cell.size, item.seed)
+    return Observed(key, release=header.text, size=cell.size, seed=item.seed)
 
 
 def evidence_keys(setup: Setup, targets: Targets, text: str) -> list[tuple[Family, str]]:

@@ -364,13 +364,15 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     missing = sum(len(unit.sets) for unit in missing_releases(setup))
     proxies = len(proxies_of(setup)) / TIMED_PROXIES
     estimate: defaultdict[str, float] = defaultdict(float)
+    smaller = setup.spec.game.smaller_sizes
     for cell in setup.cells:
         attacks, observing = len(attacks_on(setup, cell)) / 2, _observing(setup, cell)
         redraws = redraws_of(setup, cell.pool)
+        texts = 1 + sum(smaller) / plan_of(setup, cell).release_size
         each = (
-            (OBSERVATIONS, observing * proxies),
+            (OBSERVATIONS, observing * proxies * texts),
             (PRIOR_ATTACKS, observing * attacks),
-            (MEASUREMENTS[0], 4.5 * proxies * redraws / 2000),
+            (MEASUREMENTS[0], 4.5 * proxies * redraws / 2000 * (1 + len(smaller))),
             (MEASUREMENTS[1], 0.3 * attacks),
             (META, 60.0 * (META.title in setup.spec.analyses.also)),
             (UTILITY, 0.8 * draws_sets(setup, cell.pool)),

@@ -1,0 +1,170 @@
+"""Releases in several sizes: what is seen, what is made, and what is said of it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.specs import tiny_spec
+from synthleak.analyses.cells import CellVerdict, judge, judge_smaller
+from synthleak.audit.gate import failing, parse_gate
+from synthleak.audit.result import Audit, open_run
+from synthleak.audit.run import run
+from synthleak.audit.setup import smaller_cells
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.observations import observations, open_observation
+from synthleak.audit.steps.releases import open_release, release_key, wanted_sets
+from synthleak.audit.verify import verify
+from synthleak.core.errors import SpecError
+from synthleak.core.runtime import Runtime
+from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
+
+ONE = Runtime(workers=1)
+SIZES = [5, 20, 60]
+ECHO, BYSTANDER = {"kind": "echo", "p": 1.0}, {"kind": "bystander"}
+
+
+def spec(sizes: Any = SIZES, **changes: Any) -> LoadedSpec:
+    game = {"design": "cohort", "instances": 10, "records": 60, "release_size": sizes}
+    pools = [{"name": "asked", "rule": "random", "size": 10, "draws": 1}]
+    content = tiny_spec(pool=pools, game=game, generator=[ECHO, BYSTANDER])
+    return LoadedSpec(parse_spec(content | changes))
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return run(spec(), tmp_path_factory.mktemp("sizes") / "run", runtime=ONE)
+
+
+def rows_of(audit: Audit, table: str) -> list[dict[str, str]]:
+    path = Path(str(audit.folder.results)) / f"{table}.csv"
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_smaller_sizes_are_parts_of_larger_ones(audit: Audit) -> None:
+    setup = audit.setup
+    cell = setup.cells[0]
+    for place in range(len(wanted_sets(setup, cell))):
+        seen = [
+            open_observation(setup, cell.pool, observations(setup, part)[place])
+            for part in (cell, *smaller_cells(setup, cell))
+        ]
+        assert [len(one) for one in seen] == [60, 20, 5]
+        for smaller, larger in zip(seen[1:], seen, strict=False):
+            left = list(larger.texts)
+            for text in smaller.texts:
+                left.remove(text)
+
+
+def test_the_order_of_rows_depends_on_the_set_alone(audit: Audit) -> None:
+    setup = audit.setup
+    places = {}
+    for cell in setup.cells:
+        (part, *_) = smaller_cells(setup, cell)
+        seen = observations(setup, part)[0]
+        whole = [record.text for record in open_release(setup, seen.release)]
+        drawn = stream(seen.seed, "rows").permutation(len(whole))[: seen.size].tolist()
+        assert sorted(whole[row] for row in drawn) == sorted(
+            open_observation(setup, part.pool, seen).texts
+        )
+        places[cell.generator] = drawn
+    assert places["echo"] == places["bystander"]  # other texts, the same rows
+
+
+def test_releases_are_those_of_the_largest_size() -> None:
+    several, one = (set_up(spec(sizes), MemoryStore()) for sizes in (SIZES, 60))
+    assert one.spec.game.release_size == 60
+    for cell, other in zip(several.cells, one.cells, strict=True):
+        for (_, item), (_, same) in zip(
+            wanted_sets(several, cell), wanted_sets(one, other), strict=True
+        ):
+            assert release_key(several, cell, item) == release_key(one, other, same)
+
+
+def test_one_size_in_a_list_is_that_size() -> None:
+    assert parse_spec(tiny_spec(game={"release_size": [60]})).game.release_size == 60
+
+
+def test_tables_have_every_size(audit: Audit) -> None:
+    cells, sizes = rows_of(audit, "cells"), rows_of(audit, "sizes")
+    assert {row["release_size"] for row in cells} == {"60"}
+    assert [row["release_size"] for row in sizes if row["scenario"] == "S1"] == [
+        "60",
+        "20",
+        "5",
+    ] * 2
+    whole = [row for row in sizes if row["release_size"] == "60"]
+    assert whole == cells
+    leaking = {row["generator"]: row["leaks_from"] for row in cells}
+    assert leaking["bystander"] == "" and leaking["echo"] != ""
+
+
+def test_headline_says_up_to_how_many_texts(audit: Audit) -> None:
+    first = next(row.leaks_from for row in audit.cells if row.generator == "echo")
+    said = audit.headline
+    assert (f"with {first} the records can be told" in said) or (f"shows in {first} texts" in said)
+    assert "An attacker who sees a single release of 60 texts" in said
+
+
+def test_a_gate_can_name_the_size(audit: Audit) -> None:
+    assert failing(parse_gate("leaks_from <= 60"), audit.cells)
+    assert not failing(parse_gate("leaks_from <= 4"), audit.cells)
+
+
+def test_an_audit_of_sizes_verifies_and_goes_on(audit: Audit) -> None:
+    found = verify(audit.folder.root, replay=9)
+    assert found.verified, found.findings
+    again = run(spec(), audit.folder.root, runtime=ONE)
+    assert again.tables["sizes"] == open_run(audit.folder.root).tables["sizes"]
+
+
+def test_a_release_smaller_than_asked_counts_as_whole(audit: Audit) -> None:
+    cell = replace(audit.setup.cells[0], size=1000)
+    assert observations(audit.setup, cell) == observations(audit.setup, cell.whole)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [20, 5], [5, 5], [1, 5], ["auto", 5], [2.5], list(range(2, 14))]
+)
+def test_sizes_that_cannot_be_used_are_named(sizes: list[Any]) -> None:
+    with pytest.raises(SpecError, match=r"game\.release_size"):
+        parse_spec(tiny_spec(game={"release_size": sizes}))
+
+
+def measured(p: float) -> Any:
+    return SimpleNamespace(p=p, null=None, rows=(), reason=None, epsilon=None, epsilon_claim=None)
+
+
+def in_sequence(p_values: Any) -> list[list[CellVerdict]]:
+    """Judge `[size, cell]`, the largest size first."""
+    verdicts = [judge([measured(p) for p in p_values[0]])]
+    for of_size in p_values[1:]:
+        verdicts.append(judge_smaller([measured(p) for p in of_size], verdicts[-1]))
+    return verdicts
+
+
+def test_a_size_counts_only_if_larger_ones_were_found() -> None:
+    found = [[v.verdict.leaks for v in size] for size in in_sequence([[0.2], [0.0001], [0.0001]])]
+    assert found == [[False], [False], [False]]
+    p_holm = [size[0].p_holm for size in in_sequence([[0.01], [0.003], [0.2]])]
+    assert p_holm == [0.01, 0.01, 0.2]
+
+
+@pytest.mark.parametrize("quiet_from", [0, 1, 2])
+def test_the_sequence_keeps_its_level(quiet_from: int) -> None:
+    """Where a release of some size tells nothing, no smaller one does: a false alarm is rare."""
+    rng, alarms, plays = np.random.default_rng(quiet_from), 0, 4000
+    for _ in range(plays):
+        p_values = rng.uniform(size=(3, 4))
+        p_values[:quiet_from] = 1e-9  # larger sizes leak
+        verdicts = in_sequence(p_values.tolist())
+        alarms += any(v.verdict.leaks for size in verdicts[quiet_from:] for v in size)
+    assert alarms / plays < 0.05 + 3 * np.sqrt(0.05 * 0.95 / plays)
