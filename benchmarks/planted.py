@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import time
 from collections import Counter
@@ -30,7 +31,14 @@ from threadpoolctl import threadpool_limits
 
 import check_level
 from check_level import RESULTS, commit, corpus_texts, ground, p_values, paraphraser
+from synthleak.audit.setup import plan_of
+from synthleak.audit.stages import set_up
+from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
+from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.checks.check import ALSO
 from synthleak.core.seeds import stream
+from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.core.store import MemoryStore
 from synthleak.core.text import tokens
 from synthleak.encoders.builtin.static import Static
 from synthleak.evidence.family import Family
@@ -39,9 +47,11 @@ from synthleak.evidence.models.rates import Rates
 from synthleak.evidence.models.style import Style, shapes
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import Evidence, chosen_families, look
+from synthleak.metrics.membership import auc
 
 FURTHER = [family.family() for family in (Coverage(), Rates(), Style())]
 SHARES = {"words": 0.2, "style": 0.16, "paraphrased 1/2": 0.04, "paraphrased 3/4": 0.04}
+INSTANCES = 40
 Plant = Callable[[Sequence[str], list[str], np.random.Generator], list[str]]
 """Puts what it takes from members into a release."""
 Seen = tuple[np.ndarray, list[np.ndarray]]
@@ -95,8 +105,10 @@ def searches(evidence: Evidence) -> dict[str, Evidence]:
             evidence, values=evidence.values[:, :, places], proxies=proxies, counted=tuple(counted)
         )
 
+    in_checks = [member for member in FURTHER if member.name in ALSO]
     return {
         "32": part([], old),
+        "as a check": part(in_checks, old),
         **{f"32 + {member.name}": part([member], old) for member in FURTHER},
         "32 + all": part(FURTHER, old),
         **{f"{member.name} alone": part([member], []) for member in FURTHER},
@@ -197,6 +209,57 @@ def level(texts: Sequence[str], splits: int, releases: int) -> dict[str, Any]:
     }
 
 
+def games(budgets: Sequence[float]) -> list[dict[str, Any]]:
+    """Play `ngram` on the demo corpus: AUC within records, best of the 32 proxies and of each."""
+    rows = []
+    for epsilon in budgets:
+        spec = {
+            "seed": 0,
+            "corpus": {"reader": "demo", "size": 2000},
+            "pool": [
+                {"name": "outlier", "rule": "outlier", "percentile": 95, "size": 30},
+                {"name": "rare", "rule": "rare", "max_frequency": 5, "size": 30},
+                {"name": "random", "rule": "random", "size": 30, "draws": 1},
+            ],
+            "game": {"design": "cohort", "instances": INSTANCES, "records": 300},
+            "generator": [{"kind": "ngram", "epsilon": [epsilon]}],
+            "evidence": {"also": [member.name for member in FURTHER]},
+        }
+        setup = set_up(LoadedSpec(parse_spec(spec)), MemoryStore())
+        for releases in missing_releases(setup):
+            make_releases(setup, releases)
+        for unit in missing_evidence(setup):
+            look_at(setup, unit)
+        for cell in setup.cells:
+            coins = plan_of(setup, cell).trials.member.reshape(INSTANCES, -1)
+            for table in scores_of(setup, cell):
+                known = within_records(table.values[:INSTANCES], coins)
+                names = [proxy.name for proxy in table.proxies]
+                best = int(known[:32].argmax())
+                rows.append(
+                    {
+                        "epsilon": str(epsilon),
+                        "pool": cell.pool,
+                        "scenario": table.scenario,
+                        "best of the 32 in hindsight": names[best],
+                        "its AUC": round(float(known[best]), 3),
+                        **dict(zip(names[32:], known[32:].round(3).tolist(), strict=True)),
+                    }
+                )
+                print(f"  {rows[-1]}", flush=True)
+    return rows
+
+
+def within_records(values: np.ndarray, coins: np.ndarray) -> np.ndarray:
+    """Return for each signal the mean over records of the AUC of releases with and without it."""
+    both = [
+        auc(values[coins[:, x], x], values[~coins[:, x], x])
+        for x in range(coins.shape[1])
+        if 0 < coins[:, x].sum() < len(coins)
+    ]
+    return np.mean(both, axis=0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, help="JSON Lines with a field text")
@@ -206,11 +269,18 @@ def main() -> None:
     parser.add_argument("--plants", type=int, default=40)
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--releases", type=int, default=20)
+    parser.add_argument("--games", action="store_true", help="play games on the demo corpus")
     parser.add_argument("--leaks", nargs="*", choices=SHARES, default=list(SHARES))
     asked = parser.parse_args()
     check_level.SIDE, check_level.RELEASED = asked.side, asked.released
     check_level.KNOWN = asked.known
-    began, texts = time.perf_counter(), corpus_texts(asked.corpus)
+    began = time.perf_counter()
+    if asked.games:
+        played = {"instances": INSTANCES, "commit": commit(), "rows": games([math.inf, 4.0, 1.0])}
+        date = datetime.now(UTC).date().isoformat()
+        write(RESULTS / f"planted-games-{date}.json", played, began)
+        return
+    texts = corpus_texts(asked.corpus)
     plants: dict[str, Callable[[], Plant]] = {
         "words": lambda: rare_words(texts),
         "style": lambda: in_style,

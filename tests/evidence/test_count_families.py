@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from synthleak.audit.setup import plan_of, targets_in
+from synthleak.audit.setup import Setup, plan_of, targets_in
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.observations import (
     each_missing_evidence,
@@ -26,6 +27,9 @@ from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.rates import Rates
 from synthleak.evidence.models.style import Style
 from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence.table import by_person
+from synthleak.selftest.checks import Check, repeated_texts
+from synthleak.selftest.games import PersonGame
 from synthleak.testing.tiny import ODD_TEXTS, tiny_corpus
 
 FAMILIES = (Coverage(), Rates(), Style())
@@ -120,11 +124,15 @@ def played(tiny: Make, design: str, also: list[str]) -> Any:
     pool = [{"name": "some", "rule": "random", "size": 6, "draws": 1}]
     game = {"design": design, "instances": 6}
     setup = set_up(tiny(pool=pool, game=game, evidence={"also": also}), MemoryStore())
+    finish(setup)
+    return setup
+
+
+def finish(setup: Setup) -> None:
     for releases in missing_releases(setup):
         make_releases(setup, releases)
     for unit in each_missing_evidence(setup):
         look_at(setup, unit)
-    return setup
 
 
 @pytest.mark.parametrize("design", ["lone", "cohort"])
@@ -158,3 +166,36 @@ def test_other_proxies_score_the_same_beside_a_family_that_counts(tiny: Make) ->
             "style_coverage",
         ]
         assert np.array_equal(after.values[:, :, :width], before.values)
+
+
+def test_a_person_has_the_largest_and_the_mean_score_of_its_records() -> None:
+    setup = PersonGame("cohort", "bystander").setup(3)
+    setup = replace(setup, plugins=replace(setup.plugins, families=(Rates().family(),)))
+    finish(setup)
+    (cell,) = setup.cells
+    pool, targets = setup.pools[cell.pool], targets_in(setup, cell.pool)
+    sets = [open_observation(setup, cell.pool, *seen) for seen in observations(setup, cell)]
+    counts = np.stack([Rates().count(targets, one) for one in sets])
+    for baseline, table in zip(plan_of(setup, cell).baselines, scores_of(setup, cell), strict=True):
+        of_records = np.repeat(baseline.uses, pool.sizes, axis=0)
+        expected = by_person(Rates().scores(targets, counts, of_records), pool.sizes)
+        assert np.allclose(table.values, expected, rtol=1e-9)
+
+
+def test_repeated_records_of_many_blocks_tie_in_a_check() -> None:
+    setup = replace_families(Check(repeated_texts, families=("char_overlap",)).setup(2))
+    finish(setup)
+    (cell,) = setup.cells
+    targets = targets_in(setup, cell.pool)
+    assert len(targets.blocks()) == 3
+    repeated = max(set(targets.texts), key=targets.texts.count)
+    rows = [row for row, text in enumerate(targets.texts) if text == repeated]
+    assert len(rows) > 50
+    for table in scores_of(setup, cell):
+        assert np.ptp(table.values[:, rows], axis=1).max() == 0
+        assert np.ptp(table.values, axis=1).max() > 0
+
+
+def replace_families(setup: Setup) -> Setup:
+    counting = tuple(family.family() for family in FAMILIES)
+    return replace(setup, plugins=replace(setup.plugins, families=counting))

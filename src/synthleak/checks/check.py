@@ -40,7 +40,7 @@ _NAMES = {
 
 ALSO = ("coverage", "style")
 """Families that a check uses beside the 32 proxies: each finds leaks that those do not see, and
-costs the others nothing that could be measured (docs/method.md §16)."""
+costs the others nothing that could be measured (docs/method.md §17)."""
 Mechanism = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 

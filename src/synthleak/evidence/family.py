@@ -76,7 +76,7 @@ class Family:
 
     @property
     def counts(self) -> CountFamily | None:
-        """What counts n-grams, and scores targets by the counts (docs/method.md §16)."""
+        """What counts n-grams, and scores targets by the counts (docs/method.md §17)."""
         return self.plugin if isinstance(self.plugin, CountFamily) else None
 
     @property
@@ -196,7 +196,7 @@ class CountFamily(OptInFamily):
     """A family that compares counts of the target's n-grams with those that references expect.
 
     What is kept of an observation are the counts. Scores come from the counts on all sets of a
-    plan, so that a rare n-gram and a frequent one need not weigh the same (docs/method.md §16).
+    plan, so that a rare n-gram and a frequent one need not weigh the same (docs/method.md §17).
     `longest` is, for each proxy, the largest n.
     """
 

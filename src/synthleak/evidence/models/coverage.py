@@ -1,4 +1,4 @@
-"""`coverage`: words of the target that the release has and references lack (docs/method.md §16).
+"""`coverage`: words of the target that the release has and references lack (docs/method.md §17).
 
 A generator may let a member's words turn up in texts that are otherwise unlike the member, or in
 another order. Proxies that look for one similar text do not see that.

@@ -1,4 +1,4 @@
-"""`rates`: the target's n-grams became a little more frequent (docs/method.md §16).
+"""`rates`: the target's n-grams became a little more frequent (docs/method.md §17).
 
 This is what training with noise leaves behind: no text is copied, but the rates of all n-grams of a
 member shift.

@@ -1,4 +1,4 @@
-"""`style`: the target's punctuation, case and spacing, whatever its words (docs/method.md §16)."""
+"""`style`: the target's punctuation, case and spacing, whatever its words (docs/method.md §17)."""
 
 from __future__ import annotations
 
