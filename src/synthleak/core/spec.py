@@ -305,7 +305,7 @@ class ModelSection(_KindOrTable):
 
 
 class EvidenceSection(Frozen):
-    """`[evidence]`: which proxy families look at the releases (docs/method.md §6, §14, §16, §17)."""
+    """`[evidence]`: who looks at the releases, and at models (docs/method.md §6, §14, §16, §17)."""
 
     families: Literal["all"] | tuple[str, ...] = Field(
         default="all", description="synthleak list proxies"
