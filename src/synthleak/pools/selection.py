@@ -402,8 +402,8 @@ def _with_written(pool: Pool, rule: Rule, corpus: Corpus, seed: int) -> Pool:
     inside = set(pool.auxiliary)
     material = Material(
         corpus,
-        [corpus.records[place] for place in pool.auxiliary],
-        [record for place, record in enumerate(corpus.records) if place not in inside],
+        [corpus.records[position] for position in pool.auxiliary],
+        [record for position, record in enumerate(corpus.records) if position not in inside],
         stream(seed, "written", pool.name),
     )
     width = len(str(rule.size))

@@ -136,8 +136,8 @@ class Prompted(LanguageModel):
         for start in range(0, len(requests), self.batch):
             part = requests[start : start + self.batch]
             with span(start, start + len(part)):
-                made = self._fleet(part)
-            yield from made
+                releases = self._fleet(part)
+            yield from releases
 
     def check(self) -> None:
         self.encoder.check()

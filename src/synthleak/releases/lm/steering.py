@@ -423,9 +423,8 @@ class Steering:
             )
         memory = memory_of(shared.device)
         at_once = plan_sampling(shared.shape(1), memory, prompt, generator.max_tokens).tokens
-        generated = [texts[labels].references for labels in groups.labels]
-        read = self._prompted(groups, generated)
-        reference = reference_statistics(shared, *read, groups.instance, layers, at_once)
+        generated = self._prompted(groups, [texts[name].references for name in groups.labels])
+        reference = reference_statistics(shared, *generated, groups.instance, layers, at_once)
         owner = torch.from_numpy(groups.instance).to(shared.device)
         bounds = generator.clip * reference.spread
         limit = None if math.isinf(request.epsilon) else bounds[owner]

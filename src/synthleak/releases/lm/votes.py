@@ -45,8 +45,8 @@ def count_votes(private: Vectors, texts: Vectors) -> Counts:
     close = product <= (product.min(axis=1) + slack)[:, None]
     nearest = close.argmax(axis=1)
     for row in np.flatnonzero(close.sum(axis=1) > 1):
-        places = np.flatnonzero(close[row])
-        nearest[row] = places[((y[places] - x[row]) ** 2).sum(axis=1).argmin()]
+        positions = np.flatnonzero(close[row])
+        nearest[row] = positions[((y[positions] - x[row]) ** 2).sum(axis=1).argmin()]
     return np.bincount(nearest, minlength=len(texts)).astype(np.float64)
 
 
@@ -83,16 +83,16 @@ class Population:
     vectors: Vectors
 
     def of_class(self) -> dict[Labels, list[int]]:
-        places: dict[Labels, list[int]] = {}
-        for place, labels in enumerate(self.labels):
-            places.setdefault(labels, []).append(place)
-        return places
+        positions: dict[Labels, list[int]] = {}
+        for position, labels in enumerate(self.labels):
+            positions.setdefault(labels, []).append(position)
+        return positions
 
-    def keep(self, places: Sequence[int]) -> Population:
+    def keep(self, positions: Sequence[int]) -> Population:
         return Population(
-            tuple(self.labels[place] for place in places),
-            tuple(self.texts[place] for place in places),
-            self.vectors[list(places)],
+            tuple(self.labels[position] for position in positions),
+            tuple(self.texts[position] for position in positions),
+            self.vectors[list(positions)],
         )
 
 
@@ -103,9 +103,9 @@ def histogram(population: Population, private: Mapping[Labels, Vectors]) -> Coun
     replacing one changes at most two.
     """
     counts = np.zeros(len(population.texts))
-    for labels, places in population.of_class().items():
+    for labels, positions in population.of_class().items():
         if labels in private:
-            counts[places] = count_votes(private[labels], population.vectors[places])
+            counts[positions] = count_votes(private[labels], population.vectors[positions])
     return counts
 
 
@@ -119,7 +119,7 @@ def survivors(
     """
     votes = noised(counts, sigma, rng)
     going: list[int] = []
-    for labels, places in population.of_class().items():
-        order = ranked(votes[places], rng)[: quota[labels]]
-        going += [places[position] for position in order]
+    for labels, positions in population.of_class().items():
+        order = ranked(votes[positions], rng)[: quota[labels]]
+        going += [positions[rank] for rank in order]
     return going

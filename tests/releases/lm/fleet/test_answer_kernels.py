@@ -20,10 +20,13 @@ transformers = pytest.importorskip("transformers")
 
 from synthleak.releases.lm import fleet  # noqa: E402
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
-from synthleak.releases.lm.fleet import kernel_checks  # noqa: E402
+from synthleak.releases.lm.fleet import shared_backbone  # noqa: E402
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama  # noqa: E402
-from synthleak.releases.lm.fleet.kernel_checks import check_and_use_kernels, kernel_problem  # noqa: E402
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import (  # noqa: E402
+    SharedBackbone,
+    check_and_use_kernels,
+    kernel_problem,
+)
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 
@@ -54,7 +57,7 @@ def small_llama(**changes: Any) -> Any:
 def test_kernels_compute_what_torch_computes(
     changes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_checks, "TOLERANCE", 1e-5)
+    monkeypatch.setattr(shared_backbone, "TOLERANCE", 1e-5)
     shared = SharedBackbone(Backbone("small", small_llama(**changes), None, 2, 256))
     llama = FrozenLlama(shared.backbone.model)
     assert kernel_problem(llama) == ""
@@ -65,7 +68,7 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> FrozenLlama:
     """A Llama that takes itself to be on a GPU, where Triton is installed."""
     monkeypatch.setattr(fleet, "attention_kernels", ModuleType("attention_kernels"), raising=False)
     installed = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: True))
-    monkeypatch.setattr(kernel_checks, "importlib", installed)
+    monkeypatch.setattr(shared_backbone, "importlib", installed)
     shared = SharedBackbone(Backbone("small", small_llama(), None, 2, 256))
     llama = FrozenLlama(shared.backbone.model)
     llama.embedding = SimpleNamespace(device=torch.device("cuda"), dtype=torch.float32)
@@ -77,15 +80,15 @@ def test_kernels_that_fail_are_not_used(
 ) -> None:
     right, wrong = torch.ones(3), torch.tensor([1, torch.nan, 1])
     states = iter([right, right, right, wrong, right, right])
-    monkeypatch.setattr(kernel_checks, "_answered", lambda llama, most: next(states))
+    monkeypatch.setattr(shared_backbone, "_answered", lambda llama, most: next(states))
     check_and_use_kernels(on_gpu)
     assert on_gpu.kernels is None
     assert "attention does not work here (it is off by nan%): using torch" in caplog.text
-    monkeypatch.setattr(kernel_checks, "_attention_gap", lambda llama: {}["a"])
+    monkeypatch.setattr(shared_backbone, "_attention_gap", lambda llama: {}["a"])
     check_and_use_kernels(on_gpu)
     assert on_gpu.kernels is None
     assert "attention does not work here (KeyError: 'a')" in caplog.text
-    monkeypatch.setattr(kernel_checks, "_attention_gap", lambda llama: 0.01)
+    monkeypatch.setattr(shared_backbone, "_attention_gap", lambda llama: 0.01)
     check_and_use_kernels(on_gpu)
     assert on_gpu.kernels is fleet.attention_kernels
 
@@ -104,5 +107,5 @@ def test_rounding_passes_and_a_small_mistake_does_not(
     on_gpu: FrozenLlama, gap: float, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = iter([torch.ones(3), (1 + gap) * torch.ones(3)] * 3)
-    monkeypatch.setattr(kernel_checks, "_answered", lambda llama, most: next(states))
+    monkeypatch.setattr(shared_backbone, "_answered", lambda llama, most: next(states))
     assert kernel_problem(on_gpu) == problem

@@ -19,12 +19,14 @@ triton = pytest.importorskip("triton")
 from synthleak.releases.lm.backbone import Backbone  # noqa: E402
 from synthleak.releases.lm.fleet.adapters import Adapters  # noqa: E402
 from synthleak.releases.lm.fleet.batches import ROWS, Example, Packer, tile_rows, whole  # noqa: E402
-from synthleak.releases.lm.fleet.kernel_checks import packed_works  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Fleet  # noqa: E402
 from synthleak.releases.lm.fleet.packed_fleet import PackedSampler, PackedTrainer  # noqa: E402
 from synthleak.releases.lm.fleet.packed_model import LONG, Launches, PackedModel  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Decoding, Sampler  # noqa: E402
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone  # noqa: E402
+from synthleak.releases.lm.fleet.shared_backbone import (  # noqa: E402
+    SharedBackbone,
+    packed_works,
+)
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig  # noqa: E402
 
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")

@@ -47,7 +47,7 @@ class FrozenLayer:
 class FrozenLlama:
     """A Llama that reads prompts and answers them, without adapters.
 
-    All is plain torch, which is the oracle, until `kernel_checks.py` has set `kernels`.
+    All is plain torch, which is the oracle, until `check_and_use_kernels` has set `kernels`.
     """
 
     def __init__(self, model: Any) -> None:

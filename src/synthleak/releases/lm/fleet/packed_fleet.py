@@ -149,7 +149,7 @@ class _Texts:
         self._prompts = torch.from_numpy(table).to(device)
         self._lengths = torch.from_numpy(lengths).to(device)
         self._uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
-        self._bufferser = np.repeat(np.arange(len(prompts)), list(map(len, prompts)))
+        self._instance_of = np.repeat(np.arange(len(prompts)), list(map(len, prompts)))
         self._instances = len(prompts)
         self.tiles = self._tiled().to(device)
         self.row = torch.arange(len(flat), device=device)
@@ -175,8 +175,8 @@ class _Texts:
         ended = (drawn[:, None] == self._ends).any(dim=1)
         self._alive &= ~(begun & ended)
         written = begun & self._alive
-        place = torch.where(written, drawn_before, self._longest)
-        self._drawn[self.row, place] = drawn
+        column = torch.where(written, drawn_before, self._longest)
+        self._drawn[self.row, column] = drawn
         self._alive &= drawn_before + 1 < self._longest
         prompted = self._prompts[:, min(step + 1, self._prompts.shape[1] - 1)]
         self.tokens = torch.where(begun, drawn, prompted)
@@ -188,13 +188,13 @@ class _Texts:
             self._prompts, self._lengths = self._prompts[left], self._lengths[left]
             self._uniforms, self._alive = self._uniforms[left], self._alive[left]
             self.row, self.slot, self.tokens = self.row[left], self.slot[left], self.tokens[left]
-            self._bufferser = self._bufferser[left.cpu().numpy()]
+            self._instance_of = self._instance_of[left.cpu().numpy()]
             self.tiles = self._tiled().to(left.device)
         return len(left) > 0
 
     def _tiled(self) -> Tensor:
-        counts = np.bincount(self._bufferser, minlength=self._instances)
-        return torch.from_numpy(tile_rows(counts, len(self._bufferser)).astype(np.int32))
+        counts = np.bincount(self._instance_of, minlength=self._instances)
+        return torch.from_numpy(tile_rows(counts, len(self._instance_of)).astype(np.int32))
 
     def drawn(self) -> NDArray[np.int64]:
         return self._drawn[:, :-1].cpu().numpy()
