@@ -59,8 +59,9 @@ def _release_size(setup: Setup, pool: str) -> int:
 
 def seen_texts(setup: Setup, cell: Cell) -> int:
     """Return how many texts of a release are seen in a cell, at most: some may have fewer."""
-    largest = max(header_of(setup, cell, item).size for _, item in wanted_sets(setup, cell))
-    return largest if cell.size is None else min(cell.size, largest)
+    return cell.texts_of(
+        max(header_of(setup, cell, item).size for _, item in wanted_sets(setup, cell))
+    )
 
 
 def degenerate_releases(setup: Setup, cell: Cell) -> dict[str, int]:

@@ -33,6 +33,7 @@ _NAMES = {
     r"generator(?:\[\d+\])?\.text": "release_text",
     r"generator(?:\[\d+\])?\.(epsilon|delta|mechanism)(?:\[\d+\])?": r"\1",
     r"game\.(unit|max_records)": r"\1",
+    r"game\.release_size": "sizes",
     r"encoders\.(?:pools|evidence)(?:\.kind)?": "encoder",
     r"pool\[\d+\]\.rule": "pool",
 }
@@ -108,6 +109,7 @@ def check(
     runtime: Runtime | None = None,
     progress: Progress | None = None,
     extend: bool = False,
+    sizes: Sequence[float] = (),
 ) -> Audit:
     """Ask whether a release gives its members away, against a holdout that it never saw.
 
@@ -146,6 +148,8 @@ def check(
         runtime: Where the work is done.
         progress: What is told how far the check is.
         extend: Go on in a folder that belongs to another check.
+        sizes: Shares of the release that are checked too, such as `(1 / 16, 1 / 4)`: up to how many
+            texts is nothing found?
 
     Returns:
         The finished audit.
@@ -163,6 +167,8 @@ def check(
     claims = {"epsilon": [epsilon], **_claims(epsilon, delta, mechanism)}
     releases = release if isinstance(release, Mapping) else {_name(release): release}
     game = {"design": "given", "instances": 1, "unit": unit, "max_records": max_records}
+    if sizes:
+        game["release_size"] = [*sorted(map(float, sizes)), 1.0]
     corpus = {
         "reader": "split",
         "members": _source(members, "members"),

@@ -99,6 +99,7 @@ def check(
     wait: bool,
     how: How,
     out: Location | None,
+    sizes: str | None,
     **options: Any,
 ) -> None:
     from synthleak.checks.check import check as audit_release
@@ -111,6 +112,7 @@ def check(
             out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
             pool=pool or None,
             id=id_field,
+            sizes=_shares(sizes),
             runtime=replace(how.runtime, wait=wait),
             progress=how.progress,
             **options,
@@ -123,6 +125,15 @@ def check(
         for remark in (audit.results.check or {})["remarks"]:
             print_prose(f"{remark['name']}: {remark['text']}")
     gate.apply(audit)
+
+
+def _shares(written: str | None) -> list[float]:
+    """Read the shares of a release, written with commas between them."""
+    try:
+        return [float(share) for share in (written or "").split(",") if share.strip()]
+    except ValueError:
+        remedy = "write shares below 1 with commas, such as 0.0625,0.25"
+        raise UserError(f"{written!r} holds what is no number", "--sizes", remedy) from None
 
 
 def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:

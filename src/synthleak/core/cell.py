@@ -33,10 +33,11 @@ class Cell(CellColumns):
         pool: the name of the pool that the targets are in.
         generator: the name of the generator that made the releases.
         epsilon: the privacy budget; infinity without one.
-        size: how many texts of each release an attacker sees; None for all (docs/method.md §4.7).
+        size: how many texts of each release an attacker sees, or a share of them below 1; None for
+            all (docs/method.md §4.7).
     """
 
-    size: int | None = None
+    size: float | None = None
 
     @classmethod
     def of(cls, row: CellColumns) -> Cell:
@@ -47,6 +48,20 @@ class Cell(CellColumns):
     def whole(self) -> Cell:
         """The cell in which the attacker sees all texts of every release."""
         return self if self.size is None else replace(self, size=None)
+
+    def texts_of(self, release: int) -> int:
+        """Return how many texts of a release an attacker sees.
+
+        Args:
+            release: how many it has.
+
+        >>> [Cell("c", "p", "g", 1.0, size).texts_of(1000) for size in (None, 200, 0.25, 2000)]
+        [1000, 200, 250, 1000]
+        """
+        if self.size is None:
+            return release
+        share = 0 < self.size < 1
+        return min(release, math.ceil(self.size * release) if share else int(self.size))
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -84,7 +99,7 @@ class Cell(CellColumns):
         >>> Cell("c", "all", "synthetic", math.inf).title(given=True)
         'synthetic (no ε stated), pool all'
         """
-        part = "" if self.size is None else f", {self.size:,} texts"
+        part = "" if self.size is None else f", {self.size:,g} of the texts"
         return f"{self.made_by(given=given)}, pool {self.pool}{part}"
 
     def made_by(self, *, given: bool = False) -> str:

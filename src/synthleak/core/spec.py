@@ -48,7 +48,7 @@ def _name(value: str) -> str:
     return value
 
 
-def _rising(numbers: tuple[int, ...]) -> bool:
+def _rising(numbers: tuple[float, ...]) -> bool:
     return all(one < other for one, other in pairwise(numbers))
 
 
@@ -62,15 +62,23 @@ def _sizes(value: Any) -> Any:
         return value
     sizes: tuple[Any, ...] = tuple(value) if isinstance(value, list | tuple) else (value,)
     whole = all(type(size) is int and size >= 2 for size in sizes)
-    if not whole or not 0 < len(sizes) <= MOST_SIZES:
-        raise ValueError(f'use a whole number from 2, up to {MOST_SIZES} rising ones, or "auto"')
+    shares = all(type(size) is float and 0 < size <= 1 for size in sizes) and sizes[-1:] == (1.0,)
+    if not (whole or shares) or not 0 < len(sizes) <= MOST_SIZES:
+        raise ValueError(
+            f'use a whole number from 2, up to {MOST_SIZES} rising ones, "auto",'
+            " or shares of a release that end with 1.0"
+        )
     if not _rising(sizes):
         raise ValueError("name rising sizes, such as [500, 2000, 8000]")
+    if sizes == (1.0,):
+        return "auto"
     return sizes[0] if len(sizes) == 1 else sizes
 
 
-ReleaseSize = Annotated[int | tuple[int, ...] | Literal["auto"], BeforeValidator(_sizes)]
-"""One size of a release, or several that rise."""
+ReleaseSize = Annotated[
+    int | tuple[int, ...] | tuple[float, ...] | Literal["auto"], BeforeValidator(_sizes)
+]
+"""One size of a release, several that rise, or rising shares of a release."""
 
 
 def _distinct(what: str) -> AfterValidator:
@@ -181,14 +189,21 @@ class GameSection(Frozen):
         >>> GameSection(release_size=[500, 2000]).largest_size, GameSection().largest_size
         (2000, 'auto')
         """
-        return self.release_size[-1] if isinstance(self.release_size, tuple) else self.release_size
+        if not isinstance(self.release_size, tuple):
+            return self.release_size
+        largest = self.release_size[-1]
+        return largest if isinstance(largest, int) else "auto"
 
     @property
-    def smaller_sizes(self) -> tuple[int, ...]:
+    def smaller_sizes(self) -> tuple[float, ...]:
         """The smaller sizes that are looked at too, the largest first (docs/method.md §4.7).
+
+        Numbers of texts, or shares of a release.
 
         >>> GameSection(release_size=[500, 2000, 8000]).smaller_sizes
         (2000, 500)
+        >>> GameSection(release_size=[0.25, 1.0]).smaller_sizes
+        (0.25,)
         """
         return self.release_size[-2::-1] if isinstance(self.release_size, tuple) else ()
 

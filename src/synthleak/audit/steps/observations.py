@@ -97,10 +97,11 @@ def observations(setup: Setup, cell: Cell) -> list[Observed]:
 def observed_release(setup: Setup, cell: Cell, item: RecordSet) -> Observed:
     """Return the release from a set, or the first of its rows in an order of the set's own."""
     header = header_of(setup, cell, item)
-    if cell.size is None or cell.size >= header.size:
+    size = cell.texts_of(header.size)
+    if size == header.size:
         return Observed(header.text, release=header.text)
-    key = digest("first rows", header.text, cell.size, item.seed)
-    return Observed(key, release=header.text, size=cell.size, seed=item.seed)
+    key = digest("first rows", header.text, size, item.seed)
+    return Observed(key, release=header.text, size=size, seed=item.seed)
 
 
 def evidence_keys(setup: Setup, targets: Targets, text: str) -> list[tuple[Family, str]]:

@@ -368,7 +368,8 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     for cell in setup.cells:
         attacks, observing = len(attacks_on(setup, cell)) / 2, _observing(setup, cell)
         redraws = redraws_of(setup, cell.pool)
-        texts = 1 + sum(smaller) / plan_of(setup, cell).release_size
+        whole = plan_of(setup, cell).release_size
+        texts = 1 + sum(replace(cell, size=size).texts_of(whole) for size in smaller) / whole
         each = (
             (OBSERVATIONS, observing * proxies * texts),
             (PRIOR_ATTACKS, observing * attacks),
