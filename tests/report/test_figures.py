@@ -20,10 +20,9 @@ from synthleak.core.errors import UserError
 from synthleak.corpus.corpus import Record
 from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.all_figures import Format, all_figures, cell_figures, draw
-from synthleak.report.figures.differences import merged_figure, removal_figure
+from synthleak.report.figures.cells import merged_figure, proxies_figure, removal_figure
 from synthleak.report.figures.figure import Figure, palette, runtime_script, runtime_style, sized
 from synthleak.report.figures.records import attributes_figure, panels_figure
-from synthleak.report.figures.signals import proxies_figure
 
 OF_A_CELL = ["roc", "roc_log", "scenarios", "proxies", "prior", "vulnerability"]
 

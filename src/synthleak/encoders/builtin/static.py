@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -40,9 +40,11 @@ class Static(Encoder):
         """
         from scipy.sparse import csr_array
 
-        _, table = _load()
+        tokenizer, table = _load()
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for start, ids in _token_ids(texts):
+        for start in range(0, len(texts), _CHUNK):
+            part = list(texts[start : start + _CHUNK])
+            ids = [e.ids for e in tokenizer.encode_batch_fast(part, add_special_tokens=False)]
             counts = np.fromiter(map(len, ids), np.int64, len(ids))
             ends = np.concatenate([[0], counts.cumsum()])
             tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
@@ -54,17 +56,14 @@ class Static(Encoder):
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return how many tokens each text has, by this encoder's tokenizer."""
-    counts = [len(of_text) for _, ids in _token_ids(texts) for of_text in ids]
-    return np.array(counts, dtype=np.int64)
-
-
-def _token_ids(texts: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
-    """Yield the tokens of some texts at a time, and the place of the first."""
     tokenizer, _ = _load()
+    counts = np.zeros(len(texts), dtype=np.int64)
     for start in range(0, len(texts), _CHUNK):
-        part = list(texts[start : start + _CHUNK])
-        batch = tokenizer.encode_batch_fast(part, add_special_tokens=False)
-        yield start, [encoding.ids for encoding in batch]
+        batch = tokenizer.encode_batch_fast(
+            list(texts[start : start + _CHUNK]), add_special_tokens=False
+        )
+        counts[start : start + len(batch)] = [len(encoding.ids) for encoding in batch]
+    return counts
 
 
 @lru_cache(maxsize=1)

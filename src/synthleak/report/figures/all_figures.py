@@ -12,12 +12,17 @@ from synthleak.analyses.analysis import analyses, join_studies
 from synthleak.core.cell import Cell, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.validation import nearest
-from synthleak.report.figures.differences import (
+from synthleak.report.figures.cells import (
     budgets_figure,
     control_gap_figure,
     merged_figure,
+    prior_attacks_figure,
+    prior_figure,
+    proxies_figure,
     removal_figure,
+    roc_figures,
     scaling_figures,
+    scenarios_figure,
     sizes_figure,
 )
 from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
@@ -27,13 +32,6 @@ from synthleak.report.figures.records import (
     panels_figure,
     representative,
     vulnerability_figure,
-)
-from synthleak.report.figures.signals import (
-    prior_attacks_figure,
-    prior_figure,
-    proxies_figure,
-    roc_figures,
-    scenarios_figure,
 )
 from synthleak.report.results import Results
 
