@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from synthleak.analyses.copies import Copies
-from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict, judge_cell
 from synthleak.metrics.measurements import Estimate
 from synthleak.report.results import CellResult
-from synthleak.report.verdict import headline, sentence
+from synthleak.report.verdict import headline, one_release_line, sentence, size_line
 
 WEAK = Estimate(value=0.541, low=0.49, high=0.59, null=0.538, n=9, method="")
 STRONG = replace(WEAK, value=0.71, null=0.57)
@@ -57,6 +57,7 @@ def result(
         "copies": COPIES,
         "canaries": False,
         "planned": 100,
+        "sizes": (),
         "measurements": measured,
         "judged": SimpleNamespace(p_holm=0.002),
     }
@@ -198,3 +199,48 @@ def test_people_are_called_people() -> None:
 def test_the_look_that_decided_is_said(verdict: Any, look: int, said: str) -> None:
     assert said in sentence(result(Verdict(verdict), look=look, looks=4))
     assert "look" not in sentence(result(Verdict(verdict)))
+
+
+def of_sizes(leaks_from: int | None, **more: Any) -> CellResult:
+    """Return a cell of a game that was seen in three sizes."""
+    rows = tuple(
+        SimpleNamespace(release_size=size, leaks_from=leaks_from) for size in (8000, 2000, 500)
+    )
+    return result(judge_cell(0.01 if leaks_from else 0.5, None), sizes=rows, copies=None, **more)
+
+
+@pytest.mark.parametrize(
+    ("leaks_from", "expected"),
+    [
+        (None, "Nothing was found in up to 8,000 texts."),
+        (8000, "Nothing was found up to 2,000 texts; with 8,000 the records can be told."),
+        (500, "A leak shows in 500 texts already, the fewest that were looked at."),
+    ],
+)
+def test_sentence_on_sizes(leaks_from: int | None, expected: str) -> None:
+    assert size_line(of_sizes(leaks_from)) == expected
+
+
+def test_one_size_has_no_sentence() -> None:
+    assert size_line(result(judge_cell(0.01, None))) is None
+
+
+@pytest.mark.parametrize(
+    ("pooled", "expected"),
+    [
+        ((0.50, 0.51), "of 800 texts gains nothing that shows: AUC 0.50 (chance limit 0.52)."),
+        ((0.60, 0.70), "of 800 texts reaches AUC 0.60 (chance limit 0.52)."),
+        (
+            (0.50, 0.60),
+            "of 800 texts, and releases that its generator made from other records, reaches AUC"
+            " 0.60 (chance limit 0.52).",
+        ),
+    ],
+)
+def test_sentence_on_a_single_release(pooled: tuple[float, float], expected: str) -> None:
+    rows = [
+        SimpleNamespace(scenario=name, pooled_auc=auc, null_pooled95=0.52, release_size=800)
+        for name, auc in zip(("S1", "S3"), pooled, strict=True)
+    ]
+    said = one_release_line(cast(CellResult, SimpleNamespace(rows=rows, copies=None)))
+    assert said == f"An attacker who sees a single release {expected}"

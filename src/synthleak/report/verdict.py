@@ -53,6 +53,11 @@ def details(result: CellResult) -> list[str]:
     return [*said, *_there(_gain(result)), NO_PROOF]
 
 
+BESIDE = {
+    "S2": "raw records of the same kind",
+    "S3": "releases that its generator made from other records",
+}
+"""What an attacker has beside the release."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
@@ -65,10 +70,20 @@ def size_line(result: CellResult) -> str | None:
     sizes = sorted({row.release_size or 0 for row in result.sizes})
     if len(sizes) < 2 or result.verdict.kind == CANNOT_SAY:
         return None
-    if (first := result.sizes[0].leaks_from) is None:
+    if result.sizes[0].leaks_from is None:
         return f"Nothing was found in up to {sizes[-1]:,} texts."
-    if (quiet := quiet_up_to(result)) is None:
-        return f"The leak shows in {first:,} texts already, the fewest that were looked at."
+    return _told_from([result])
+
+
+def _told_from(leaking: Sequence[CellResult]) -> str | None:
+    """Say from how many texts on some of these cells leak; None where there is one size."""
+    sizes = sorted({row.release_size or 0 for one in leaking for row in one.sizes})
+    if len(sizes) < 2:
+        return None
+    first = min(one.sizes[0].leaks_from or sizes[-1] for one in leaking)
+    if first == sizes[0]:
+        return f"A leak shows in {first:,} texts already, the fewest that were looked at."
+    quiet = max(size for size in sizes if size < first)
     return f"Nothing was found up to {quiet:,} texts; with {first:,} the records can be told."
 
 
@@ -80,14 +95,21 @@ def quiet_up_to(result: CellResult) -> int | None:
 
 
 def one_release_line(result: CellResult) -> str | None:
-    """Say what an attacker gains who sees one release alone; None where there is only one."""
-    row = result.rows[0]
-    if result.copies is not None or row.scenario != "S1" or row.null_pooled95 is None:
+    """Say what an attacker gains who sees one release; None where there is only one.
+
+    It is the least knowledge with which the attacker gains anything, else the release alone.
+    """
+    rows = [row for row in result.rows if row.null_pooled95 is not None]
+    if result.copies is not None or not rows:
         return None
+    gaining = [row for row in rows if row.pooled_auc > (row.null_pooled95 or 1.0)]
+    row = (gaining or rows)[0]
     who = "An attacker who sees a single release"
     if row.release_size is not None:
         who += f" of {row.release_size:,} texts"
-    gains = "reaches" if row.pooled_auc > row.null_pooled95 else "gains nothing that shows:"
+    if gaining and row.scenario in BESIDE:
+        who += f", and {BESIDE[row.scenario]},"
+    gains = "reaches" if gaining else "gains nothing that shows:"
     return f"{who} {gains} AUC {row.pooled_auc:.2f} ({_limit(row.null_pooled95)})."
 
 
@@ -277,7 +299,8 @@ def _overview(results: Sequence[CellResult]) -> list[str]:
         top = max(kinds[FOUND], key=attrgetter("strength"))
         told.add(top.name)
         parts.append(f"Leak found in {len(kinds[FOUND])} of {whole}, the strongest is {top.name}.")
-        parts += details(top)
+        of_all, of_top = _told_from(kinds[FOUND]), size_line(top)
+        parts += [of_all or line if line == of_top else line for line in details(top)]
     if quiet := kinds[NONE_FOUND]:
         top = max(quiet, key=attrgetter("strength"))
         told.add(top.name)
