@@ -24,6 +24,7 @@ REGISTRIES = {
     "models": "proxy families beside the 32: by a model, or by counts; opt-in",
     "priors": "attacks from earlier work, for comparison",
     "analyses": "make tables of what was found",
+    "engines": "do the work, on this machine or on a cluster",
 }
 
 
@@ -94,6 +95,7 @@ def origin(entry: Any) -> str:
 
 def _registry(name: str) -> Any:
     from synthleak.analyses.analysis import analyses
+    from synthleak.core.engine.engine import engines
     from synthleak.corpus.corpus import readers
     from synthleak.encoders.encoder import encoders
     from synthleak.evidence.attack import attacks
@@ -111,6 +113,7 @@ def _registry(name: str) -> Any:
         "models": model_families,
         "priors": attacks,
         "analyses": analyses,
+        "engines": engines,
     }[name]
 
 

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from synthleak.core.engine.progress import Lines, Progress, Silent
 from synthleak.core.locations import Location, locate
 from synthleak.core.runtime import Runtime
-from synthleak.core.spec import ENGINES, RuntimeSection
+from synthleak.core.spec import RuntimeSection
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -147,8 +147,7 @@ def engine_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add `--engine` and `--address` to a command with `work_options`."""
     engine = click.option(
         "--engine",
-        type=click.Choice(ENGINES),
-        help="On this machine, or on a Ray cluster (docs/scale-out.md).  [default: local]",
+        help="local, or ray: on a cluster (docs/scale-out.md).  [default: local]",
     )
     address = click.option(
         "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: Ray on this machine]"
