@@ -87,8 +87,9 @@ def run(
             progress.expect(expected_stages(drawn, how))
             for attempt in until_whole(folder.store):
                 with attempt:
+                    # 4. releases: steps/releases.py
                     setup, steps = make_releases_by_looks(drawn, folder, how, progress)
-                    for work in (  # above: 4. releases, steps/releases.py
+                    for work in (
                         *EVIDENCE,  # 5. evidence: steps/observations.py, steps/prior_attacks.py
                         # 6. calibration.py, by `scores_of` of steps/observations.py; its scores
                         *MEASUREMENTS,  # are what 7. metrics measure: steps/measurements.py
