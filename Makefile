@@ -4,7 +4,7 @@
 # lint   ruff and types
 # bench  the benchmarks, each against a named peer or a slope
 # package  the wheel and the source distribution, tried in clean environments
-# docs   the catalogue of all plug-ins, the notebooks with what they print, and the site in site/
+# docs   the glossary of the report, the notebooks with what they print, and the site in site/
 # PYTHON chooses the interpreter of a new environment, VENV its folder, EXTRA more constraints.
 PYTHON ?= python3
 VENV ?= .venv
@@ -40,7 +40,7 @@ bench: $(VENV)/dev
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
 docs: $(VENV)/dev
-	$(BIN)/python docs/make_catalogue.py
+	$(BIN)/python docs/make_glossary.py
 	$(BIN)/python docs/make_notebooks.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 

@@ -43,6 +43,7 @@ NOTEBOOKS = {f"notebooks/{path.stem}.md": path for path in (DOCS / "notebooks").
 MADE = {
     "cli.md": reference.command_line,
     "spec.md": reference.spec,
+    "catalogue.md": reference.catalogue,
     **{page: partial(notebook, path) for page, path in NOTEBOOKS.items()},
 }
 LINK = re.compile(

@@ -1,4 +1,4 @@
-"""Pages made from the code: the command line from its parser, the spec from its models."""
+"""Pages made from the code: the command line, the spec, and the catalogue of plug-ins."""
 
 from __future__ import annotations
 
@@ -65,6 +65,24 @@ def _option(option: click.Option, context: click.Context) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split())
+
+
+def catalogue() -> str:
+    """Return the page of all plug-ins that are registered."""
+    from synthleak.cli.about import REGISTRIES, rows_of
+
+    parts = [f"{HEAD}# Catalogue\n\n`synthleak list` prints these tables.\n"]
+    for registry in REGISTRIES:
+        rows = rows_of(registry)
+        head = list(rows[0])
+        lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        lines += ["| " + " | ".join(_escaped(row[key]) for key in head) + " |" for row in rows]
+        parts.append(f"## {registry.capitalize()}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("|", "\\|")
 
 
 def spec() -> str:

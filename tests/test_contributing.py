@@ -136,7 +136,6 @@ def test_recipes_pass_the_project_tests_in_the_package(tmp_path: Path) -> None:
     chosen = " or ".join([*names, "catalogue", "stored", "method_page"])
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
     for words in (
-        [str(tmp_path / "docs" / "make_catalogue.py")],
         ["-m", "ruff", "check", "-q", "src/synthleak"],
         ["-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, "-k", chosen],
     ):

@@ -24,7 +24,7 @@ def test_options_stand_over_the_spec() -> None:
 def test_a_wrong_runtime_gives_one_line() -> None:
     with pytest.raises(SpecError, match="an address belongs to a Ray cluster"):
         Runtime(address="head:6379")
-    with pytest.raises(SpecError, match="engine = 'dask'; use local or ray"):
+    with pytest.raises(SpecError, match="--engine: unknown engine 'dask'; known: local, ray"):
         Runtime(engine="dask")
     with pytest.raises(SpecError, match=r"runtime\.engine"):
         parse_spec(tiny_spec(runtime={"engine": "dask"}))

@@ -30,6 +30,8 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
     assert written <= pages
     spec = (tmp_path / "spec.html").read_text(encoding="utf-8")
     commands = (tmp_path / "cli.html").read_text(encoding="utf-8")
+    catalogue = (tmp_path / "catalogue.html").read_text(encoding="utf-8")
+    assert "cos_radius" in catalogue and "eurlex57k" in catalogue
     assert "share_releases" in spec and "--random-split" in commands
     requests = [name for name in pages if 'src="http' in (tmp_path / name).read_text("utf-8")]
     assert requests == [], "the site works without a network"

@@ -141,7 +141,7 @@ def test_an_audit_scores_by_counts_on_the_sets_of_its_plan(tiny: Make, design: s
     cell = setup.cells[0]
     plan, targets = plan_of(setup, cell), targets_in(setup, cell.pool)
     sets = [
-        list(open_observation(setup, cell.pool, *seen).texts) for seen in observations(setup, cell)
+        list(open_observation(setup, cell.pool, seen).texts) for seen in observations(setup, cell)
     ]
     tables = {table.scenario: table for table in scores_of(setup, cell)}
     for baseline in plan.baselines:

@@ -9,9 +9,11 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import observation
-from synthleak.evidence.fast import nearest, neighbours, retrieval
+from synthleak.evidence.fast import nearest, neighbours, retrieval, words
 from synthleak.evidence.fast.neighbours import OutlierFactor, fit_factor
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
+from synthleak.evidence.models.coverage import Coverage
+from synthleak.evidence.models.style import Style
 from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.table import chosen_families, look
@@ -40,6 +42,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
     def values() -> dict[str, np.ndarray]:
         targets, seen = Targets(asked, ENCODE), Observation(RELEASES[name], ENCODE)
         found = {member.name: look(member, targets, seen) for member in chosen_families("all")}
+        found |= {family.kind: family.count(targets, seen) for family in (Coverage(), Style())}
         return found | {"canary": Canary(neighbours=25).look(targets, seen, None)}
 
     whole = values()
@@ -47,6 +50,8 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
     monkeypatch.setattr(nearest, "TILE", 40)
     monkeypatch.setattr(retrieval, "TILE", 60)
     monkeypatch.setattr(retrieval, "_WAITING", 500)
+    monkeypatch.setattr(words, "CHUNK", 30)
+    monkeypatch.setattr(words, "ROWS", 20)
     for title, found in values().items():
         # Distances within a small release come from a product, which equal texts leave at 1e-8.
         off = 1e-7 if title == "anomaly" else 1e-12

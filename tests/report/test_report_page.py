@@ -265,7 +265,7 @@ def test_the_page_of_an_unfinished_audit_is_refused(audit: Audit, tmp_path: Path
 def test_glossary_in_the_page_equals_the_documented_one(audit: Audit) -> None:
     docs = Path(__file__).parents[2] / "docs"
     made = subprocess.run(
-        [sys.executable, "-c", "import make_catalogue as m; print(m.glossary(), end='')"],
+        [sys.executable, "-c", "import make_glossary as m; print(m.glossary(), end='')"],
         cwd=docs, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONUTF8": "1"},
     ).stdout  # fmt: skip
     page = render(audit.results).decode()

@@ -1,6 +1,9 @@
 """The pipeline: data passes through nine stages, each once, in one direction.
 
 corpus → pools → plan → releases → evidence → calibration → metrics → analyses → report
+
+`steps/` does the work of each stage; `steps/work.py` names the kinds of work and cuts them into
+units. Labels meet scores in `metrics/membership.py`, which `steps/measurements.py` leads to.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ def run(
         was_whole = folder.take_stock(loaded)
         staged = StagedStore(folder.store)
 
-        inputs = read(loaded)  # 1. corpus, with the plug-ins that the spec names
+        inputs = read(loaded)  # 1. corpus, by the reader that the spec names
         pools = select(inputs, staged)  # 2. pools: the records that are asked about
         drawn = draw(inputs, pools, staged)  # 3. plan: sets, trials and baselines
         drawn = _admitted(drawn, folder, hold, staged, extend, commitment, progress)
@@ -84,11 +87,13 @@ def run(
             progress.expect(expected_stages(drawn, how))
             for attempt in until_whole(folder.store):
                 with attempt:
-                    setup, steps = make_releases_by_looks(drawn, folder, how, progress)  # 4.
+                    # 4. releases: steps/releases.py
+                    setup, steps = make_releases_by_looks(drawn, folder, how, progress)
                     for work in (
-                        *EVIDENCE,  # 5. evidence: proxies, prior attacks
-                        *MEASUREMENTS,  # 6. calibration, 7. metrics
-                        *MORE,  # 7. meta-classifier if asked for, utility, single records
+                        *EVIDENCE,  # 5. evidence: steps/observations.py, steps/prior_attacks.py
+                        # 6. calibration.py, by `scores_of` of steps/observations.py; its scores
+                        *MEASUREMENTS,  # are what 7. metrics measure: steps/measurements.py
+                        *MORE,  # 7. meta-classifier if asked for, utility, steps/exposed.py
                     ):
                         steps += work.make(setup, how, progress)
                     audit, key = Audit(setup, folder), results_key(setup)
@@ -99,7 +104,7 @@ def run(
                         return audit
                     note_looks(setup, folder)
                     with progress.stage(REPORT_STAGE, 1) as stage:
-                        files = files_of(audit.results)  # 8. analyses, 9. report
+                        files = files_of(audit.results)  # 8. analyses/, 9. report/
                         stage.advance()
         took = time.monotonic() - started
         folder.finish(setup, key, files, tables=table_names(), seconds=took)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from synthleak.core.engine.engine import engines
 from synthleak.core.errors import SpecError
-from synthleak.core.spec import ENGINES, RuntimeSection
+from synthleak.core.spec import RuntimeSection
 
 
 def available_cores() -> int:
@@ -30,9 +31,9 @@ class Runtime:
     Args:
         workers: how many processes work at once; by default one a core.
         wait: whether to wait for another run in the same folder; else it is an error.
-        engine: `local`, or `ray`.
-        address: of a Ray cluster, `host:port`; none starts Ray on this machine, with `workers`
-            CPUs.
+        engine: `local`, or `ray`, or that of an installed plug-in.
+        address: of the engine's cluster, `host:port`; none starts Ray on this machine, with
+            `workers` CPUs.
 
     Raises:
         SpecError: if `workers` is below 1, the engine is unknown, or an address belongs to none.
@@ -46,9 +47,8 @@ class Runtime:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise SpecError(f"workers = {self.workers}", "--workers", "use a whole number from 1")
-        if self.engine not in ENGINES:
-            raise SpecError(f"engine = {self.engine!r}", "--engine", f"use {' or '.join(ENGINES)}")
-        if self.address is not None and self.engine != "ray":
+        engine = engines.get(self.engine, "--engine").plugin
+        if self.address is not None and not engine.takes_address:
             raise SpecError(
                 "an address belongs to a Ray cluster", "--address", "add --engine ray, or remove it"
             )
@@ -73,9 +73,11 @@ class Resources:
     gpus: float = 0.0
     memory: int = 0
     """Bytes; 0: not said."""
+    alone: bool = False
+    """Whether one process of a machine does all units like this, as it holds a device."""
 
 
-FLEET = Resources(gpus=1.0)
+FLEET = Resources(gpus=1.0, alone=True)
 """A fleet of language models holds a device."""
 
 

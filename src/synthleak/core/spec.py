@@ -29,6 +29,7 @@ from pydantic import (
 )
 
 from synthleak.core.cell import Unit
+from synthleak.core.engine.engine import engines
 from synthleak.core.errors import SpecError, UserError
 from synthleak.core.reading import RECORD, Boundary, check_file
 from synthleak.core.validation import NAME, Frozen, check_nesting, listed, spec_error
@@ -361,15 +362,18 @@ class AnalysesSection(Frozen):
         return keys
 
 
-ENGINES = ("local", "ray")
-
-
 class RuntimeSection(Frozen):
     """`[runtime]`: where and how fast the audit runs. It enters no key and changes no result."""
 
-    engine: Literal["local", "ray"] = "local"
+    engine: str = Field(default="local", description="synthleak list engines")
     address: str | None = None
     workers: int | None = Field(default=None, ge=1)
+
+    @field_validator("engine")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        engines.get(value, "runtime.engine")
+        return value
 
 
 class PriorSection(PluginSection):

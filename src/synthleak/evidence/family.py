@@ -230,9 +230,14 @@ class CountFamily(OptInFamily):
         n-grams than a short one.
         """
         symbols, vocabulary = self._symbols_of(observation)
-        cells = symbols.owners * max(len(vocabulary), 1) + symbols.values
         counts = self.ngrams(targets).frequencies(symbols, vocabulary)
-        return np.append(counts, len(distinct(cells))).astype(np.float64)
+
+        def size() -> int:
+            width = max(len(vocabulary), 1)
+            return sum(len(distinct(part.owners * width + part.values)) for part in symbols.parts())
+
+        different = observation.remember(f"different symbols of {self.kind}", size)
+        return np.append(counts, different).astype(np.float64)
 
     def _symbols_of(self, observation: Observation) -> tuple[Ragged, Mapping[str, int]]:
         if self.cut is CountFamily.cut:

@@ -68,7 +68,10 @@ class TextSet:
         Equal texts are encoded once, so that rounding cannot make them differ. Half a surrogate
         pair, which no encoder can read, becomes a question mark.
         """
-        readable = [text.encode(errors="replace").decode() for text in self.texts]
+        readable = [
+            text if text.isascii() else text.encode(errors="replace").decode()
+            for text in self.texts
+        ]
         row_of = {text: row for row, text in enumerate(dict.fromkeys(readable))}
         encoded = self._encode(list(row_of))
         if len(row_of) == len(readable):

@@ -111,9 +111,9 @@ def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
     """Return what a cell's measurements are made from."""
     plan = plan_of(setup, cell)
     return ScoredCell(
-        scores_of(setup, cell),
+        scores_of(setup, cell),  # calibrated
         designs.get(plan.design).plugin,
-        plan,
+        plan,  # its trials are the labels
         game_of(setup, cell),
         stream_name(setup, "figures", cell),
         contents_of(setup, cell.pool),

@@ -57,10 +57,10 @@ from synthleak.audit.steps.releases import (
 )
 from synthleak.core.artefact import Need
 from synthleak.core.cell import LEVEL, Cell, counted, counted_cells
-from synthleak.core.engine.local import run_units
+from synthleak.core.engine.engine import engines
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import Damaged, StoreError
-from synthleak.core.runtime import FLEET, Resources, Runtime, available_cores
+from synthleak.core.runtime import FLEET, Resources, Runtime
 from synthleak.core.store import Store
 from synthleak.metrics.null import holm
 
@@ -181,45 +181,15 @@ class Work:
     def make(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
         """Make what is missing, and return how many steps that took."""
         setup.store.refresh()
-        if runtime.engine == "ray":
-            return self._make_on_ray(setup, runtime, progress)
-        total = 0
-        for units, workers in self._shares(setup, runtime):
-            steps = sum(_steps(unit) for unit in units)
-            run_units(
-                self.task,
-                setup,
-                units,
-                workers=min(workers, len(units)),
-                progress=progress,
-                title=self.title,
-                steps=steps,
-            )
-            total += steps
-        return total
-
-    def _shares(self, setup: Setup, runtime: Runtime) -> list[tuple[list[Any], int]]:
-        """Return the missing units, those first whose generator wants the machine for itself."""
-        units = list(self.missing(setup))
-        if self.of == "model":  # one process uses the device
-            return [(units, 1)]
-        if self.of != "release":
-            return [(units, runtime.workers)]
-        alone = [unit for unit in units if generator_of(setup, unit.cell).exclusive]
-        return [(alone, 1), ([unit for unit in units if unit not in alone], runtime.workers)]
-
-    def _make_on_ray(self, setup: Setup, runtime: Runtime, progress: Progress) -> int:
-        """Let the cluster make what is missing: counted first, then cut into units on demand."""
-        from synthleak.core.engine import on_ray
-
-        steps: Counter[Resources] = Counter()
+        steps: Counter[Resources] = Counter()  # counted first, then cut into units on demand
         for unit in self.missing(setup):
             steps[self._resources(setup, unit)] += _steps(unit)
         if not steps:
             return 0
-        with on_ray.session(runtime):
-            for wanted in sorted(steps, key=lambda one: -one.gpus):
-                on_ray.run_units(
+        engine = engines.get(runtime.engine).plugin
+        with engine.session(runtime):
+            for wanted in sorted(steps, key=lambda one: (-one.gpus, not one.alone)):
+                engine.run_units(
                     self.task,
                     setup,
                     (one for one in self.missing(setup) if self._resources(setup, one) == wanted),
@@ -233,7 +203,8 @@ class Work:
 
     def _resources(self, setup: Setup, unit: Any) -> Resources:
         if self.of == "release":
-            return generator_of(setup, unit.cell).resources
+            generator = generator_of(setup, unit.cell)
+            return replace(generator.resources, alone=generator.exclusive)
         return FLEET if self.of == "model" else Resources()
 
 
@@ -264,19 +235,14 @@ def _make(needs: Needs, setup: Setup, cell: Cell) -> int:
 
 @contextmanager
 def at_work(setup: Setup, runtime: Runtime) -> Iterator[Runtime]:
-    """Hold the cluster of a run, if it has one, and count its CPUs as workers.
+    """Hold what the engine of a run works on, and count what it does at once as workers.
 
     Every machine must see the store before work starts: it would put what it makes elsewhere.
     """
-    if runtime.engine != "ray":
-        yield runtime
-        return
-    from synthleak.core.engine import on_ray
-
-    with on_ray.session(runtime) as ray:
-        sees = partial(_sees, next(setup.store.list("plan/")))
-        on_ray.ask_every_node(runtime, sees, setup.store)
-        yield replace(runtime, workers=on_ray.cpus_of(ray))
+    engine = engines.get(runtime.engine).plugin
+    with engine.session(runtime):
+        engine.ask(runtime, partial(_sees, next(setup.store.list("plan/"))), setup.store)
+        yield replace(runtime, workers=max(runtime.workers, engine.workers(runtime)))
 
 
 def _sees(name: str, store: Store) -> str | None:
@@ -382,7 +348,7 @@ def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
         for work, seconds in each:
             estimate[work.title] += seconds
     share = missing / wanted if missing else 1.0
-    busy = runtime.workers if runtime.engine == "ray" else min(runtime.workers, available_cores())
+    busy = engines.get(runtime.engine).plugin.workers(runtime)
     later = {title: share * seconds / busy for title, seconds in estimate.items() if seconds}
     return {RELEASES.title: 0.0, **later, REPORT_STAGE: 2.0 + 0.5 * len(setup.cells)}
 

@@ -14,16 +14,17 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from synthleak.core.engine.engine import Engine, engines
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
 from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
-from synthleak.core.runtime import single_threaded
+from synthleak.core.runtime import Resources, Runtime, available_cores, single_threaded
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -178,3 +179,34 @@ def _context(path: str, folder: str) -> tuple[Task[Any, Any], Any]:
     """Read the context once; the folder tells it from that of another stage."""
     task, context = pickle.loads(Path(path).read_bytes())
     return task, context
+
+
+@engines.place("local", version=1)
+class Local(Engine):
+    """The cores of this machine."""
+
+    def workers(self, runtime: Runtime) -> int:
+        """Return how many units are done at once: no more than there are cores."""
+        return min(runtime.workers, available_cores())
+
+    def run_units(
+        self,
+        task: Task[Context, Unit],
+        context: Context,
+        units: Iterable[Unit],
+        *,
+        runtime: Runtime,
+        resources: Resources,
+        progress: Progress,
+        title: str,
+        steps: int,
+    ) -> None:
+        """Do every unit, on one process if it holds a device."""
+        listed = list(units)
+        run_units(
+            *(task, context, listed),
+            workers=1 if resources.alone else min(runtime.workers, len(listed)),
+            progress=progress,
+            title=title,
+            steps=steps,
+        )

@@ -26,6 +26,7 @@ from functools import cache
 from typing import Any
 
 import synthleak
+from synthleak.core.engine.engine import Engine, engines
 from synthleak.core.engine.local import Context, Task, Unit
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import ContractError, SynthleakError, UserError, import_extra
@@ -436,3 +437,18 @@ def _answer(data: list[Any]) -> tuple[str, str | None]:
 
     question, of = pickle.loads(ray.get(data[0]))
     return synthleak.__version__, question(of)
+
+
+@engines.place("ray", version=1)
+class OnRay(Engine):
+    """All machines of a Ray cluster (docs/scale-out.md)."""
+
+    takes_address = True
+    session = staticmethod(session)
+    ask = staticmethod(ask_every_node)
+    run_units = staticmethod(run_units)
+
+    def workers(self, runtime: Runtime) -> int:
+        """Return the number of CPUs of the cluster."""
+        with session(runtime) as ray:
+            return cpus_of(ray)

@@ -40,12 +40,14 @@ class Ngrams:
         known = np.fromiter(
             (self.vocabulary.get(symbol, -1) for symbol in vocabulary), np.int64, len(vocabulary)
         )
-        texts, owners = Ragged(known[symbols.values], symbols.starts), symbols.owners
-        found = _walk(texts, len(self.vocabulary), self.keys)
         sizes = np.diff(self.ends, prepend=0).tolist()
-        return np.concatenate(
-            [_texts_with(part, owners, size) for part, size in zip(found, sizes, strict=True)]
-        )
+        counts = [np.zeros(size, dtype=np.int64) for size in sizes]
+        for part in symbols.parts():
+            texts = Ragged(known[part.values], part.starts)
+            found = _walk(texts, len(self.vocabulary), self.keys)
+            for total, grams in zip(counts, found, strict=True):
+                total[:] += _texts_with(grams, texts.owners, len(total))
+        return np.concatenate(counts)
 
 
 def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) -> Ngrams:

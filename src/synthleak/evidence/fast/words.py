@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from synthleak.core.text import tokens
 from synthleak.evidence.observation import (
+    CHUNK,
     Floats,
     Ints,
     Observation,
@@ -30,6 +31,8 @@ from synthleak.evidence.observation import (
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+ROWS = 2**14
+"""Texts whose n-grams are counted together."""
 K1 = 1.5
 B = 0.75
 
@@ -64,6 +67,13 @@ class Ragged:
     def rows(self, rows: Ints) -> Ragged:
         values, _ = self.take(rows)
         return Ragged(values, np.concatenate([[0], np.cumsum(self.lengths[rows])]))
+
+    def parts(self, size: int | None = None) -> Iterator[Ragged]:
+        """Yield the rows, some at a time: what is derived of millions at once takes memory."""
+        size = size or ROWS
+        for start in range(0, len(self), size):
+            starts = self.starts[start : start + size + 1]
+            yield Ragged(self.values[starts[0] : starts[-1]], starts - starts[0])
 
     def take(self, rows: Sequence[int] | Ints) -> tuple[Ints, Ints]:
         """Return the values of these rows, end to end, and the place in `rows` of each."""
@@ -132,29 +142,36 @@ class WordIndex:
         n, size = len(self.words), max(len(self.vocabulary), 1)
         mean = self.words.lengths.mean() or 1.0
         damping = K1 * (1 - B + B * self.words.lengths / mean)
-        cells, counts = np.unique(self.words.owners * size + self.words.values, return_counts=True)
-        row, word = np.divmod(cells, size)
-        idf = inverse_frequency(n, np.bincount(word, minlength=size))
-        values = idf[word] * counts * (K1 + 1) / (counts + damping[row])
-        return csr_matrix((values, word, np.searchsorted(row, np.arange(n + 1))), shape=(n, size))
+        each = (np.ones(len(self.words.values)), self.words.values.copy(), self.words.starts)
+        table = csr_matrix(each, shape=(n, size))
+        table.sum_duplicates()  # now the number of times that each text has each word
+        idf = inverse_frequency(n, np.bincount(table.indices, minlength=size))
+        for start in range(0, n, CHUNK):
+            ends = table.indptr[start : start + CHUNK + 1]
+            part = slice(ends[0], ends[-1])
+            damped = np.repeat(damping[start : start + CHUNK], np.diff(ends))
+            counts = table.data[part]
+            table.data[part] = idf[table.indices[part]] * counts * (K1 + 1) / (counts + damped)
+        return table
 
     @cached_property
     def _pairs(self) -> tuple[Ints, Ints]:
         """The pairs of neighbouring words, sorted, and in how many texts each occurs."""
-        owners = self.words.owners
-        inside = np.flatnonzero(owners[1:] == owners[:-1])
-        keys = self.words.values[inside].astype(np.int64) * len(self.vocabulary)
-        keys += self.words.values[inside + 1]
-        order = np.argsort(keys, kind="stable")
-        keys, owners = keys[order], owners[inside[order]]
-        # A pair that a text has twice counts once: its owners stand in order.
-        new = np.ones(len(keys), dtype=np.bool_)
-        new[1:] = keys[1:] != keys[:-1]
-        once = new.copy()
-        once[1:] |= owners[1:] != owners[:-1]
-        starts = np.flatnonzero(new)
-        frequency = np.add.reduceat(once, starts, dtype=np.int64) if len(starts) else starts
-        return keys[starts], frequency
+        pairs = frequency = np.empty(0, dtype=np.int64)
+        for part in self.words.parts(CHUNK):
+            owners = part.owners
+            inside = np.flatnonzero(owners[1:] == owners[:-1])
+            keys = part.values[inside].astype(np.int64) * len(self.vocabulary)
+            keys += part.values[inside + 1]
+            order = np.argsort(keys, kind="stable")
+            keys, owners = keys[order], owners[inside[order]]
+            # A pair that a text has twice counts once: its owners stand in order.
+            once = np.ones(len(keys), dtype=np.int64)
+            once[1:] = (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])
+            pairs, frequency = _summed(
+                np.concatenate([pairs, keys]), np.concatenate([frequency, once])
+            )
+        return pairs, frequency
 
     def pair_frequency(self, first: Ints, second: Ints) -> Ints:
         """Return in how many texts each pair of words occurs; words of no text are negative."""
@@ -170,6 +187,18 @@ class WordIndex:
         """Return the numbers of other words, in the order of their own; -1 for a new one."""
         numbers = map(self.vocabulary.get, vocabulary)
         return np.fromiter((-1 if n is None else n for n in numbers), np.int64, len(vocabulary))
+
+
+def _summed(keys: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Return the different keys, sorted, and the sum of the counts of each.
+
+    >>> _summed(np.array([7, 2, 7]), np.array([1, 1, 4]))
+    (array([2, 7]), array([1, 5]))
+    """
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[starts], np.add.reduceat(counts, starts) if len(starts) else starts
 
 
 @cached

@@ -36,7 +36,9 @@ class EpsVec(Prompted):
     )
     depth: tuple[float, float] = Field(default=(0.5, 0.7), description="layers, as shares of all")
     clip: float = Field(default=1.0, gt=0, description="in units of how generated texts scatter")
-    alpha: float | Literal["auto"] = "auto"
+    alpha: float | Literal["auto"] = Field(
+        default="auto", description="auto: 1.4 with privacy, 0.2 without"
+    )
     unit: float | Literal["auto"] = Field(
         default="auto", description="the length that alpha counts in; auto: a part of the states'"
     )

@@ -1,12 +1,10 @@
-"""Write docs/catalogue.md from the registries, and the report's glossary from docs/glossary.md."""
+"""Write the report's glossary from docs/glossary.md."""
 
 from __future__ import annotations
 
 import re
 from html import escape
 from pathlib import Path
-
-from synthleak.cli.about import REGISTRIES, rows_of
 
 DOCS = Path(__file__).parent
 GLOSSARY = DOCS.parent / "src/synthleak/report/templates/glossary.html"
@@ -39,22 +37,6 @@ TERMS = (
 """The entries of the glossary that a reader of the report needs."""
 
 
-def catalogue() -> str:
-    """Return docs/catalogue.md."""
-    parts = ["# Catalogue\n\nWritten by `make docs` from the registries.\n"]
-    for registry in REGISTRIES:
-        rows = rows_of(registry)
-        head = list(rows[0])
-        lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(_cell(row[key]) for key in head) + " |" for row in rows]
-        parts.append(f"## {registry.capitalize()}\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
-def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|")
-
-
 def glossary() -> str:
     """Return the report's glossary: the entries of docs/glossary.md, without their links."""
     text = (DOCS / "glossary.md").read_text(encoding="utf-8")
@@ -71,6 +53,4 @@ def _html(markdown: str) -> str:
 
 
 if __name__ == "__main__":
-    for target, content in ((DOCS / "catalogue.md", catalogue()), (GLOSSARY, glossary())):
-        target.write_text(content, encoding="utf-8")
-        print(f"wrote {target.name}")
+    GLOSSARY.write_text(glossary(), encoding="utf-8")
