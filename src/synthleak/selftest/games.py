@@ -41,7 +41,8 @@ class Game:
     """One game: a generator of the registry, or one made by `instead` for the pool's targets.
 
     `as_stated` reads the generator's claim about records as if it were about persons; `looks` are
-    declared before the last one. `targets` is how many records, or persons, are asked about.
+    declared before the last one, after all `instances`. `targets` is how many records, or persons,
+    are asked about.
     """
 
     design: str
@@ -52,6 +53,7 @@ class Game:
     instead: Callable[[Setup], Generator] | None = None
     as_stated: bool = False
     looks: tuple[int, ...] = ()
+    instances: int = INSTANCES
     targets: ClassVar[int] = TARGETS
 
     @property
@@ -68,7 +70,7 @@ class Game:
             "pool": [{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
             "game": {
                 "design": self.design,
-                "instances": INSTANCES,
+                "instances": self.instances,
                 "looks": list(self.looks),
                 "records": self.records,
                 "rounds": 10,

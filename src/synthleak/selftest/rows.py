@@ -53,6 +53,8 @@ COPIED_RECORDS = 0.2
 """How often an echo copies a record of a person: with four of them 59% of people are copied."""
 CELLS, SEEDS = 5, 5
 LOOKS = (8, 14)
+TWO_EACH, FOUR_EACH = 80, 160
+"""Instances of `lone` that hold each of 20 targets twice, and four times, on average."""
 COUNTED = ("coverage", "rates", "style")
 RATE = 0.1
 """The false-discovery rate at which records are named."""
@@ -282,6 +284,21 @@ ROWS = [
     ),
     Row("halves swapped in the holdout, check", "stopped", Check(swapped_halves)),
     *_counting(),
+    Row(
+        "echo p = 0.5 spreads evenly, lone",
+        "even",
+        Game("lone", "echo", {"p": 0.5}, instances=TWO_EACH),
+    ),
+    Row(
+        "echo of a tenth of the pool p = 1, lone",
+        "uneven",
+        Game(
+            "lone",
+            "echo",
+            instead=lambda setup: PartialEcho(spared=half_of(setup, 0.9)),
+            instances=FOUR_EACH,
+        ),
+    ),
 ]
 """New rows go to the end: an outcome is kept under the number of its row."""
 
