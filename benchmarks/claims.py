@@ -185,17 +185,28 @@ def seeds_tried(cells: int) -> dict[str, Any]:
     }
 
 
-def passes(rows: list[dict[str, Any]]) -> bool:
-    """Say whether the goals are met: level over 20 cells, and power where it was asked for."""
-    power = {(row["game"], row["case"], row["signals"]): row["broken"] for row in rows}
-    level = [row["audits_broken"] for row in rows if "audits" in row]
-    of_140 = [row for row in rows if row["game"] == "one run, 140 coins"]
-    return (
-        float(np.mean(level)) <= LEVEL
-        and power["lone, 100 instances", "Gaussian 3/1", "independent"] >= 0.9
-        and power["one run, 800 coins", "Gaussian 2/1", "independent"] >= 0.9
-        and all(row["epsilon_max"] > 4 for row in of_140 if row["case"].startswith("Gaussian"))
-    )
+LEAST = 0.9
+GOALS = {"lone, 100 instances": "Gaussian 3/1", "one run, 800 coins": "Gaussian 2/1"}
+"""Whose claim must be broken in `LEAST` of the cells, whatever the signals."""
+
+
+def missed(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the goals that are missed, game by game.
+
+    The level holds over 20 cells in each game, claims that are too small are broken where that is
+    a goal, and 140 coins could contradict a Gaussian claim of ε = 4.
+    """
+    found = []
+    for row in rows:
+        title = f"{row['game']}, {row['case']}, {row['signals']}"
+        if row.get("audits_broken", 0.0) > LEVEL:
+            found.append(f"{title}: {row['audits_broken']:.3f} of honest audits")
+        if GOALS.get(row["game"]) == row["case"] and row["broken"] < LEAST:
+            found.append(f"{title}: broken in {row['broken']:.3f}")
+        of_140 = row["game"] == "one run, 140 coins" and row["case"].startswith("Gaussian")
+        if of_140 and row["epsilon_max"] <= 4:
+            found.append(f"{title}: up to ε = {row['epsilon_max']:.2f}")
+    return found
 
 
 def commit() -> str:
@@ -233,9 +244,13 @@ def main() -> None:
         "commit": started,
         "rows": rows,
         "seeds": tried,
-        "passed": passes(rows),
+        "missed": missed(rows),
     }
-    print("all goals are met" if result["passed"] else "NOT ALL GOALS ARE MET")
+    print(
+        "\n".join(
+            ["goals that are missed:", *result["missed"]] if result["missed"] else ["all met"]
+        )
+    )
     if arguments.out:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

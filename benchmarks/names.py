@@ -10,7 +10,8 @@ with a record as extreme, the same Benjamini-Hochberg) and by `synthleak` (docs/
 `drawn one by one` splits records of the same groups instead, where records are what is exchanged.
 
 Dialogues (mts_dialog): of 500 members 40 leave two thirds of their words, in order, inside a row of
-the release and 3 are copied; 500 are held out, 300 rows are independent. Messages (goemotions):
+the release and 3 are copied; 500 are held out, 300 rows are independent. Draws 0 to 9 served to
+choose how many signals a score combines; those after them are counted. Messages (goemotions):
 releases that are independent of 1,000 members and 1,000 held out; how often gates stop them.
 """
 
@@ -37,13 +38,16 @@ from synthleak.audit.setup import records_at
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.core.cell import NAMED
 from synthleak.core.seeds import stream
-from synthleak.metrics.exposure import _best_tail, member_p_values
+from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.measure import EXPOSURE
 from synthleak.metrics.member_comparison import split_folds
+from synthleak.metrics.membership import Assignment, ranks_of
 from synthleak.metrics.null import false_discovery_rates
+from synthleak.metrics.verdict_statistics import AUC, TAIL, pool_statistics
 
 RECORDS, SIGNALS, ALIKE, LEAK = 2000, 3, 0.5, 6.0
 SIDE, GARBLED, COPIED, OTHERS = 500, 40, 3, 300
+DRAWS = range(10, 22)
 GATES = ("copied_members > 0", "copied_p <= 0.05", "leak_found or claim_broken or copied_p <= 0.05")
 
 Rule = Callable[[np.ndarray, np.ndarray, np.random.Generator, np.ndarray], np.ndarray]
@@ -83,6 +87,13 @@ def _named_over_records(
         p[side & member] = ((1 + len(others) - below) / (1 + len(others)))[side & member]
     targets = np.flatnonzero(member)
     return targets[false_discovery_rates(p[targets]) <= NAMED]
+
+
+def _best_tail(values: np.ndarray, member: np.ndarray) -> int:
+    """Return the signal with the largest tail, ties by AUC."""
+    assignment = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
+    auc, tail = pool_statistics(ranks_of(values), [assignment], (AUC, TAIL)).values
+    return int(np.lexsort((-auc[0], -tail[0]))[0])
 
 
 def by_synthleak(
@@ -197,10 +208,10 @@ def check(members: Sequence[str], holdout: Sequence[str], release: Sequence[str]
     )
 
 
-def dialogues(path: Path, seeds: int) -> list[dict[str, Any]]:
+def dialogues(path: Path, seeds: Sequence[int]) -> dict[str, Any]:
     """Name members of mts_dialog whose words are kept inside other rows."""
     found = []
-    for seed in range(seeds):
+    for seed in seeds:
         draw, texts = random.Random(seed), texts_of(path)
         draw.shuffle(texts)
         members, holdout, rest = texts[:SIDE], texts[SIDE : 2 * SIDE], texts[2 * SIDE :]
@@ -227,7 +238,13 @@ def dialogues(path: Path, seeds: int) -> list[dict[str, Any]]:
             }
         )
         print(found[-1], flush=True)
-    return found
+    named, wrong = (np.array([one[key] for one in found]) for key in ("named", "wrong"))
+    return {
+        "named, mean": round(float(named.mean()), 1),
+        "named, sd": round(float(named.std(ddof=1)), 1),
+        "wrong share, mean": round(float((wrong / np.maximum(named, 1)).mean()), 3),
+        "draws": found,
+    }
 
 
 def messages(path: Path, releases: int) -> dict[str, Any]:
@@ -264,7 +281,7 @@ def main() -> None:
     began = time.perf_counter()
     result: dict[str, Any] = {"checks": asked.checks, "simulated": simulate(asked.checks)}
     if asked.dialogues:
-        result["dialogues: 43 of 500 leak"] = dialogues(asked.dialogues, 5)
+        result["dialogues: 43 of 500 leak"] = dialogues(asked.dialogues, DRAWS)
     if asked.messages:
         result["independent messages"] = messages(asked.messages, 9)
     result |= {

@@ -134,8 +134,9 @@ def test_named_records_are_held_to_the_rate_and_must_be_named() -> None:
     assert not check(row, [QUIET] * 30, CHANCE).passed
 
 
-def test_an_even_leak_must_not_be_called_concentrated_and_an_uneven_one_must() -> None:
-    even, uneven = (row_of(name) for name in (EVEN, TENTH))
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_an_even_leak_must_not_be_called_concentrated_and_an_uneven_one_must(design: str) -> None:
+    even, uneven = (row_of(name.replace("cohort", design)) for name in (EVEN, TENTH))
     concentrated = replace(LEAKING, even_p=0.01)
     spread = replace(LEAKING, even_p=0.4)
     assert check(even, [concentrated] * 3 + [spread] * 97, CHANCE).passed
@@ -151,8 +152,10 @@ def test_an_unfair_split_must_be_stopped() -> None:
     assert audit(row, 7).blind_p == 1 / 500
 
 
-def test_concentration_is_judged_on_audits_that_are_about_it() -> None:
-    assert audit(row_of(TENTH), 7).even_p <= 0.05 < audit(row_of(EVEN), 7).even_p
+@pytest.mark.parametrize("design", ["lone", "cohort"])
+def test_concentration_is_judged_on_audits_that_are_about_it(design: str) -> None:
+    even, uneven = (row_of(name.replace("cohort", design)) for name in (EVEN, TENTH))
+    assert audit(uneven, 7).even_p <= 0.05 < audit(even, 7).even_p
     assert audit(row_of("bystander, cohort"), 7).even_p is None
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
-from synthleak.audit.gate import parse_gate
+from synthleak.audit.gate import parse_gate, undecided
 from synthleak.audit.remarks import remarks_on
 from synthleak.audit.summary import markdown
 from synthleak.cli.reading import lines_of
@@ -247,7 +247,7 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     options = ("--release-text", "output", "--encoder", "hashing", "--workers", "1")
     done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Leak found. 12 of 70 members can be named (")
+    assert done.stdout.startswith("Leak found. 13 of 70 members can be named (")
     assert "Copies in synthetic: 12 of 70 members and 0 of 70 holdout" in done.stdout
     assert MEMBERS[0]["text"] not in done.stdout
     table, copies, remark = (
@@ -356,9 +356,32 @@ def test_every_situation_has_a_spec_whose_settings_hold(tmp_path: Path, situatio
     assert [generator.kind for _, generator in made.generators] == [kinds.get(situation, "ngram")]
 
 
-def test_too_few_records_cannot_say() -> None:
-    """Five against five: not even a perfect signal would often be found."""
-    texts = [record.text for record in write_demo(70, 3)]
-    audit = synthleak.check(texts[:5], texts[5:10], texts[10:], random_split=True)
+@pytest.mark.parametrize("held_out", [5, 300])
+def test_too_few_members_cannot_say(held_out: int, tmp_path: Path) -> None:
+    """Five members: an AUC of 0.9 would often be missed, whatever the holdout."""
+    texts = [record.text for record in write_demo(2 * held_out + 65, 3)]
+    audit = synthleak.check(texts[:5], texts[5 : 5 + held_out], texts[-60:], random_split=True)
     assert audit.leak_found is None and audit.headline.startswith("Cannot say: too few trials")
     assert all(row.cannot_say for row in audit.cells)
+    assert all(row.power_auc is None or row.power_auc > 0.9 for row in audit.cells)
+    assert undecided(parse_gate("leak_found"), audit.cells) == audit.cells
+    report, said = _pages(audit, tmp_path)
+    assert "of 100 recognised" not in report and 'class="dots"' not in report
+    assert "Undecided: this audit cannot tell." in said and "too few trials to say" in said
+
+
+def test_few_members_are_counted_without_dots(tmp_path: Path) -> None:
+    texts = [record.text for record in write_demo(400, 3)]
+    audit = synthleak.check(texts[:12], texts[12:312], texts[312:], random_split=True)
+    assert audit.leak_found is False
+    report, said = _pages(audit, tmp_path)
+    assert "of 12 members recognised, by chance under " in said
+    assert "of 100 recognised" not in report and 'class="dots"' not in report
+
+
+def _pages(audit: synthleak.Audit, folder: Path) -> tuple[str, str]:
+    """Return the report, and the sign-off without marks."""
+    audit.write_report(folder / "report.html")
+    audit.sign_off(folder / "sign-off.md")
+    report, said = (folder / name for name in ("report.html", "sign-off.md"))
+    return report.read_text("utf-8"), said.read_text("utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.optimize import brentq
 
 import synthleak
 from support.command_line import assert_one_line_mistake
@@ -21,7 +22,7 @@ from synthleak.core.errors import UserError
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.metrics import measure as figures
-from synthleak.releases.claim import gaussian_mu
+from synthleak.releases.claim import gaussian_delta, gaussian_mu
 from synthleak.report.verdict import claim_line
 
 ONE = synthleak.Runtime(workers=1)
@@ -110,8 +111,27 @@ def test_a_stated_mechanism_is_held_to_its_curve() -> None:
     assert lines[0] is not None and "2.5 claimed: not contradicted; this test could" in lines[0]
     assert lines[1] is not None and "2.5 claimed: contradicted by its whole curve (p =" in lines[1]
     assert "CLAIM BROKEN (more than its ε = 2.50 allows" in curve.headline
-    with pytest.raises(UserError, match="mechanism is stated without ε"):
-        checked(*release, coins=True, mechanism="mu=1")
+
+
+def test_a_stated_epsilon_is_shown_beside_that_of_the_mechanism() -> None:
+    release = randomised_response(1.73)
+    made = checked(*release, coins=True, epsilon=4, delta=1e-6, mechanism="mu=0.8")
+    line, (row,) = claim_line(made.results.cells[0]), made.cells
+    assert row.epsilon == 4 and line is not None
+    assert f"{row.epsilon_claim:.3g} claimed (by its mechanism; ε = 4 is stated): " in line
+    assert "its mechanism has" in made.to_html()
+
+
+def test_epsilon_of_a_mechanism_follows_from_delta() -> None:
+    release = randomised_response(1.73)
+    (row,) = checked(*release, coins=True, delta=1e-6, mechanism="mu=0.8").cells
+    expected = brentq(lambda epsilon: gaussian_delta(0.8, epsilon) - 1e-6, 0, 20)
+    assert expected - 1e-3 <= row.epsilon <= expected + 3e-3
+    assert row.epsilon_claim == pytest.approx(row.epsilon, abs=2e-3)
+    with pytest.raises(UserError, match=r"without ε or δ; set delta, from which its ε follows"):
+        checked(*release, coins=True, mechanism="mu=0.8")
+    with pytest.raises(UserError, match="write mu, or sigma"):
+        checked(*release, coins=True, delta=1e-6, mechanism="mu=0.8; sigma=2")
 
 
 def persons(count: int, size: int, seed: int) -> tuple[Rows, Rows, list[str]]:

@@ -7,7 +7,7 @@ import pytest
 
 from synthleak.core.cell import NAMED
 from synthleak.core.seeds import stream
-from synthleak.metrics.exposure import length_strata, member_p_values, naming_signals
+from synthleak.metrics.exposure import _parts, length_strata, member_p_values, naming_signals
 from synthleak.metrics.member_comparison import split_folds
 from synthleak.metrics.null import false_discovery_rates
 
@@ -37,12 +37,10 @@ def test_p_values_follow_their_definition() -> None:
     """The k-th record of a group meets the k-th of held-out groups, and is no better than k − 1."""
     group, member = drawn([7, 1, 4, 4, 2, 9, 3, 3, 1, 5] * 4, 5)
     values = stream("oracle").normal(size=(len(group), 1)).round(1)  # ties
-    targets, share, p, q = member_p_values(values, member, stream("halves"), group)
-    half = split_folds(len(group), 2, stream("halves"), 1, group)[:, 0, 0] > 0
-    score, expected = values[:, 0], {}
+    targets, share, p, q = member_p_values(values, member, stream("parts"), group)
+    score, expected, held = values[:, 0], {}, ~member
     for name in np.unique(group[member]).tolist():
         own = sorted(np.flatnonzero((group == name) & member), key=lambda t: -score[t])
-        held = ~member & (half == half[own[0]])
         others = {
             other: np.sort(score[held & (group == other)])[::-1] for other in set(group[held])
         }
@@ -62,18 +60,70 @@ def test_p_values_follow_their_definition() -> None:
     assert (np.diff(q) >= 0).all()
 
 
+def parts_of(member: np.ndarray, seed: str) -> list[np.ndarray]:
+    """Return the members that are scored together, part by part."""
+    targets = np.flatnonzero(member)
+    inside = split_folds(len(targets), 5, stream(seed), 1)[:, 0]
+    return [targets[part > 0] for part in inside.T]
+
+
+def scores_by_definition(values: np.ndarray, member: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Score all records as those of one part are, by loops (docs/method.md §11)."""
+    compared = [t for t in range(len(member)) if not member[t] or t in part]
+    scaled, excess = np.empty_like(values), []
+    for signal in range(values.shape[1]):
+        known = values[compared, signal]
+        centre, top = np.quantile(known, [0.5, 0.9])
+        scaled[:, signal] = (values[:, signal] - centre) / (top - centre)
+        reached = [
+            np.mean(known >= values[t, signal])
+            for t in range(len(member))
+            if member[t] and t not in part
+        ]
+        excess.append(np.mean([max(0, 1 - one / 0.05) for one in reached]) - 0.025)
+    strongest = sorted(range(values.shape[1]), key=lambda signal: -excess[signal])[:5]
+    return sum(max(excess[signal], 0) * scaled[:, signal] for signal in strongest)
+
+
 def test_without_groups_every_record_counts() -> None:
     rng = stream("alone")
-    member, values = rng.permutation(np.arange(300) % 2 == 0), rng.normal(size=(300, 2))
+    member, values = rng.permutation(np.arange(300) % 2 == 0), rng.normal(size=(300, 8))
+    values[member & (np.arange(300) % 10 == 0), :3] += 4
     targets, share, p, q = member_p_values(values, member, stream("draw"))
-    signals = naming_signals(values, member, stream("draw"))
-    half = split_folds(300, 2, stream("draw"), 1)[:, 0, 0] > 0
-    for target, one in zip(targets.tolist(), p.tolist(), strict=True):
-        others = values[~member & (half == half[target]), signals[target]]
-        as_high = int((others >= values[target, signals[target]]).sum())
-        assert one == pytest.approx((1 + as_high) / (1 + len(others)))
+    expected, above = np.ones(300), np.ones(300)
+    for part in parts_of(member, "draw"):
+        score = scores_by_definition(values, member, part)
+        for target in part:
+            as_high = int((score[~member] >= score[target]).sum())
+            expected[target] = (1 + as_high) / (1 + (~member).sum())
+            above[target] = (score[~member] < score[target]).mean()
+    assert p == pytest.approx(expected[targets])
+    assert share == pytest.approx(above[targets])
     assert q == pytest.approx(false_discovery_rates(p))
-    assert 0.3 < share.mean() < 0.7
+    assert set(naming_signals(values, member, stream("draw")).tolist()) <= {0, 1, 2}
+
+
+def test_who_was_held_out_does_not_enter_the_choice() -> None:
+    """If a member and a held-out record change sides, the scores of the member's part stay."""
+    rng = stream("sides")
+    member, values = rng.permutation(np.arange(200) % 2 == 0), rng.normal(size=(200, 6))
+    words = rng.integers(3, 60, size=200)
+    before = list(_parts(values, member, stream("draw"), None, words))
+    for tested, strongest, score in before:
+        one, other = np.flatnonzero(tested)[0], np.flatnonzero(~member)[0]
+        order = np.arange(200)
+        order[[one, other]] = order[[other, one]]
+        after = list(_parts(values[order], member, stream("draw"), None, words[order]))
+        (same,) = (item for item in after if (item[0] == tested).all())
+        assert same[1] == strongest and same[2] == pytest.approx(score[order])
+
+
+@pytest.mark.parametrize(("members", "held_out"), [(1, 3), (3, 1), (2, 200)])
+def test_few_members_are_counted_too(members: int, held_out: int) -> None:
+    member = np.arange(members + held_out) < members
+    values = stream("few").normal(size=(len(member), 7))
+    targets, _, p, q = member_p_values(values, member, stream("draw"))
+    assert len(targets) == members and p.min() >= 1 / (1 + held_out) and (q >= p).all()
 
 
 def leaking(seed: int, share: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -111,12 +161,12 @@ def test_false_names_stay_rare_where_lengths_matter() -> None:
     assert np.mean(shares) <= NAMED
 
 
-def test_few_held_out_records_are_one_stratum() -> None:
-    words = np.arange(400)
-    counts = np.bincount(length_strata(words, np.arange(400) % 4 == 0))
-    assert counts.tolist() == [200, 200]  # 100 are counted: two strata of 50
-    assert not length_strata(words, np.arange(400) % 5 == 0).any()
-    assert not length_strata(np.full(400, 7), words >= 0).any()
+def test_few_records_are_one_stratum() -> None:
+    words = np.arange(800)
+    counts = np.bincount(length_strata(words, np.arange(800) % 4 == 0))
+    assert counts.tolist() == [400, 400]  # 200 are counted: two strata of 100
+    assert not length_strata(words, np.arange(800) % 5 == 0).any()
+    assert not length_strata(np.full(800, 7), words >= 0).any()
 
 
 def test_equal_scores_in_every_stratum_name_nobody() -> None:

@@ -52,6 +52,7 @@ def result(
         "deployable": WEAK,
         "power": 0.66,
         "rows": [row],
+        "few": None,
         "cells": 1,
         "counted": False,
         "copies": COPIES,
@@ -141,6 +142,11 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
 )
 def test_sentence_of_each_kind_of_verdict(made: CellResult, expected: str) -> None:
     assert sentence(made) == expected == headline([made])
+
+
+def test_few_members_are_not_told_as_of_a_hundred() -> None:
+    said = sentence(result(Verdict(FOUND), named=None, copies=None, few=10))
+    assert "About 7 of 10 members are recognised (chance limit 1)" in said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from synthleak.core.cell import CANNOT_SAY, LEVEL, TOO_FEW, Cell, CellColumns, Verdict, judge_cell
+from synthleak.core.cell import (
+    CANNOT_SAY,
+    LEVEL,
+    STRONG,
+    TOO_FEW,
+    Cell,
+    CellColumns,
+    Verdict,
+    judge_cell,
+)
 from synthleak.core.spec import GameSection
 from synthleak.evidence.family import Proxy
 from synthleak.metrics.measurements import (
@@ -156,8 +165,8 @@ class CellVerdict:
 def judge(cells: Sequence[CellMeasurements], looks: int = 1) -> list[CellVerdict]:
     """Adjust p over cells by Holm, that of claims over the cells that make one; judge each cell.
 
-    Where not even an AUC of 1 would be found 4 times in 5, that none was found says nothing. At
-    each of several `looks` the level is smaller.
+    Where not even an AUC of 0.9 would be found 4 times in 5, that none was found says nothing
+    (docs/method.md §8.10). At each of several `looks` the level is smaller.
     """
     bounds = [cell.epsilon for cell in cells]
     adjusted = holm([cell.p for cell in cells])
@@ -195,7 +204,8 @@ def judge_smaller(
 
 def _why_none(cell: CellMeasurements, p: float | None, tests: int) -> str | None:
     """Return why nothing can be said of a cell with this adjusted p; None if something can."""
-    blind = all(power_of(cell, row, tests) is None for row in cell.rows)
+    powers = [power_of(cell, row, tests) for row in cell.rows]
+    blind = all(power is None or power > STRONG for power in powers)
     return cell.reason or (TOO_FEW if blind and p is not None and p > LEVEL else None)
 
 

@@ -154,7 +154,7 @@ def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     said.append(
         Remark(
             "Members by rank",
-            "A member’s p compares it with held-out records under a proxy that other records chose:"
+            "A member’s p compares it with held-out records by proxies that other members chose:"
             " how unusual its score would be had it not been in.",
             "limits",
         )

@@ -43,13 +43,14 @@ def cell_overview(results: Sequence[CellResult]) -> list[dict[str, Any]]:
 def _overview_row(one: CellResult) -> dict[str, Any]:
     named, rate = one.measurements.named, one.measurements.crossfit_tpr
     fitted, row = one.deployable, one.rows[0]
+    shown = named is None and one.few is None
     return {
         "pool": one.cell.pool,
         "generator": one.cell.generator,
         "ε": format_epsilon(one.cell.epsilon, infinity="–" if one.copies else "∞"),
         "verdict": WORDS[one.verdict.worst].removesuffix(" at this power"),
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
-        "recognised of 100": None if named is not None or rate is None else round(100 * rate.value),
+        "recognised of 100": round(100 * rate.value) if shown and rate is not None else None,
         "copied": None if one.copies is None else one.copies.copied[0],
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,

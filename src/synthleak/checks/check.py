@@ -138,7 +138,7 @@ def check(
         group: The field of what keeps records together, such as a person.
         unit: `"person"` asks about whole groups (docs/method.md §15).
         max_records: The most records of a person that take part; 10 by default.
-        epsilon: The ε that the release claims.
+        epsilon: The ε that the release claims; that of the `mechanism` at `delta` by default.
         delta: The δ that it claims.
         mechanism: What adds its noise, such as `{"mu": 1.0}` or
             `{"sigma": 1.1, "rate": 0.01, "steps": 900}`: the claim is then a whole curve.
@@ -164,7 +164,7 @@ def check(
     """
     from synthleak.audit.run import run
 
-    claims = {"epsilon": [epsilon], **_claims(epsilon, delta, mechanism)}
+    claims = _claims(epsilon, delta, mechanism)
     releases = release if isinstance(release, Mapping) else {_name(release): release}
     game = {"design": "given", "instances": 1, "unit": unit, "max_records": max_records}
     if sizes:
@@ -211,22 +211,40 @@ def check(
 
 
 def _claims(epsilon: float, delta: float | None, mechanism: Mechanism) -> dict[str, Any]:
-    """Return what a release states of its privacy."""
+    """Return what a release states of its privacy; the ε of a mechanism follows from its δ."""
     events = [
         _settings(one, f"--mechanism {one!r}", "key=value; key=value")
         if isinstance(one, str)
         else dict(one)
         for one in ([mechanism] if isinstance(mechanism, str | Mapping) else mechanism)
     ]
+    if math.isinf(epsilon) and events and delta is not None:
+        epsilon = _epsilon_of(events, delta)
     if math.isfinite(epsilon):
-        return _stated({"private": True, "delta": delta, "mechanism": events or None})
+        stated = {"private": True, "delta": delta, "mechanism": events or None}
+        return {"epsilon": [epsilon], **_stated(stated)}
     if delta is not None:
         raise UserError("δ is given without ε", "generator.delta", "set generator.epsilon too")
     if events:
         raise UserError(
-            "a mechanism is stated without ε", "generator.mechanism", "set generator.epsilon too"
+            "a mechanism is stated without ε or δ",
+            "generator.mechanism",
+            "set generator.delta, from which its ε follows, or generator.epsilon",
         )
-    return {}
+    return {"epsilon": [epsilon]}
+
+
+def _epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
+    """Return the ε of a stated mechanism at δ, rounded up; 1 if its settings are refused later."""
+    from synthleak.releases.generator import StatedEvent, accounted_claim
+
+    try:
+        stated = [StatedEvent(**one) for one in events]
+    except ValueError:
+        return 1.0
+    if not 0 < delta < 1:
+        return 1.0
+    return math.ceil(1000 * accounted_claim(stated, 1.0, delta).epsilon_at(delta)) / 1000
 
 
 def _stated(settings: Mapping[str, Any]) -> dict[str, Any]:

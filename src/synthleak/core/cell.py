@@ -154,7 +154,9 @@ WORDS = {
 }
 
 TIED = "no signal ever differs between releases or targets"
-TOO_FEW = "too few trials: even the strongest leak would often be missed"
+TOO_FEW = "too few trials: even a strong leak would often be missed"
+STRONG = 0.9
+"""The AUC of a strong leak: where a larger one could be missed, none found says nothing."""
 
 
 Contradiction = tuple[float, float, float]

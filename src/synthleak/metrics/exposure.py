@@ -1,10 +1,11 @@
 """Which members one release gives away, each against the holdout (docs/method.md §11).
 
 With one release a record cannot be compared with itself. What can be said of a member is how many
-groups that were never in hold a record that scores as high. The signal is chosen on one half of the
-records, by its tail, and used on the other, so that no record helps to choose what it is measured
-by. What was drawn into the members is a group, so p-values and false discoveries count groups: a
-person with many records that are alike is one stroke of luck, not many.
+groups that were never in hold a record that scores as high. What a fifth of the members is scored
+by is chosen by the other members, against that fifth and the holdout as one: a choice that takes
+no notice of which of these were in. What was drawn into the members is a group, so p-values and
+false discoveries count groups: a person with many records that are alike is one stroke of luck, not
+many.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.member_comparison import split_folds
-from synthleak.metrics.membership import Assignment, ranks_of
+from synthleak.metrics.member_comparison import FOLDS, split_folds
 from synthleak.metrics.null import SLACK, false_discovery_rates
 from synthleak.metrics.types import Bools, Ints, Rng
-from synthleak.metrics.verdict_statistics import AUC, TAIL, pool_statistics
 
-NAMING_VERSION = 1
+NAMING_VERSION = 2
+STRONGEST = 5
+"""Signals whose mean scores a member, at most."""
+TAIL = 0.05
+"""Signals are chosen by how often members reach the highest scores of others, this share."""
 QUARTILES = (0.25, 0.5, 0.75)
-LEAST_HELD_OUT = 50
-"""Held-out records of one half that a stratum of lengths needs: 100 of both halves."""
+LEAST_COMPARED = 100
+"""Records, those of the holdout among them, that a stratum of lengths needs."""
 CENTRE, TOP = 0.5, 0.9
-"""The points of held-out scores that are 0 and 1 once scores are made comparable over lengths."""
+"""The points of a stratum's scores that are 0 and 1 once scores are made comparable."""
 
 
 def member_p_values(
@@ -44,32 +47,29 @@ def member_p_values(
     Args:
         values: scores as [target, signal].
         member: who was in.
-        rng: draws the halves.
+        rng: divides the members into fifths.
         group: what was drawn as a whole, per target; without it each target was drawn alone.
         words: the length of each target; scores are then compared within strata of length.
     """
     group = np.arange(len(member)) if group is None else np.unique(group, return_inverse=True)[1]
-    halves = list(_halves(values, member, rng, group, words))
-    score = np.where(halves[0][0], halves[0][2], halves[1][2])
+    held_out, targets = ~member, np.flatnonzero(member)
+    groups, others = (len(np.unique(group[side])) for side in (member, held_out))
     share, p, q = np.ones((3, len(member)))
-    for side, _, _ in halves:
-        held_out = np.sort(score[side & ~member])
-        below, upto = (
-            np.searchsorted(held_out, score[side], side=end) for end in ("left", "right")
-        )
-        share[side] = (below + upto) / (2 * max(len(held_out), 1))
-    n_groups = len(np.unique(group[member]))
-    n_held_out = [len(np.unique(group[side & ~member])) for side, _, _ in halves]
+    rank_in_group = np.zeros(len(member), dtype=np.int64)
     above = np.zeros(len(member))  # by group: the p-value of the record one place higher
-    for tier in _tiers(score, member, group):
-        for (side, _, _), count in zip(halves, n_held_out, strict=True):
-            at, others = (tier[(side & one)[tier]] for one in (member, ~member))
-            below = np.searchsorted(np.sort(score[others]), score[at], side="left")
-            p[at] = np.maximum((1 + len(others) - below) / (1 + count), above[group[at]])
-            above[group[at]] = p[at]
-        at = tier[member[tier]]
-        q[at] = false_discovery_rates(p[at], n_groups)
-    targets = np.flatnonzero(member)
+    for tested, _, score in _parts(values, member, rng, group, words):
+        compared = np.flatnonzero(tested | held_out)
+        known = np.sort(score[held_out])
+        below, upto = (np.searchsorted(known, score[tested], side=end) for end in ("left", "right"))
+        share[tested] = (below + upto) / (2 * max(len(known), 1))
+        for rank, places in enumerate(_tiers(score[compared], member[compared], group[compared])):
+            tier = compared[places]
+            at, kth = tier[member[tier]], np.sort(score[tier[held_out[tier]]])
+            as_high = len(kth) - np.searchsorted(kth, score[at], side="left")
+            p[at] = np.maximum((1 + as_high) / (1 + others), above[group[at]])
+            above[group[at]], rank_in_group[at] = p[at], rank
+    for places in _by_rank(rank_in_group[targets]):
+        q[targets[places]] = false_discovery_rates(p[targets[places]], groups)
     order = targets[np.lexsort((targets, -share[targets], p[targets], q[targets]))]
     return order, share[order], p[order], q[order]
 
@@ -84,8 +84,13 @@ def _tiers(score: Floats, member: Bools, group: Ints) -> list[Ints]:
     first = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1])
     rank_in_group = np.empty(len(order), dtype=np.int64)
     rank_in_group[order] = np.arange(len(order)) - np.repeat(first, np.diff([*first, len(order)]))
-    ends = np.cumsum(np.bincount(rank_in_group))
-    return np.split(np.argsort(rank_in_group, kind="stable"), ends[:-1])
+    return _by_rank(rank_in_group)
+
+
+def _by_rank(rank: Ints) -> list[Ints]:
+    """Return the places of each rank, from the lowest."""
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(np.argsort(rank, kind="stable"), ends[:-1])
 
 
 def naming_signals(
@@ -95,64 +100,82 @@ def naming_signals(
     group: Ints | None = None,
     words: Ints | None = None,
 ) -> Ints:
-    """Return by which signal `member_p_values` scores each target; same arguments, same draw."""
-    signals = np.zeros(len(member), dtype=np.int64)
-    for side, chosen, _ in _halves(values, member, rng, group, words):
-        signals[side] = chosen
-    return signals
+    """Return which signal weighs most in the score of each target; same arguments, same draw.
+
+    Held-out targets, which every fifth of the members is compared with, have that of the first.
+    """
+    leading = np.full(len(member), -1)
+    for tested, strongest, _ in _parts(values, member, rng, group, words):
+        leading[tested | (leading < 0)] = strongest
+    return leading
 
 
-def _halves(
+def _parts(
     values: Floats, member: Bools, rng: Rng, group: Ints | None, words: Ints | None
 ) -> Iterator[tuple[Bools, int, Floats]]:
-    """Yield each half of the records, the signal that the other half chooses, and its scores."""
-    half = split_folds(len(member), 2, rng, 1, group)[:, 0, 0] > 0
-    for side in (half, ~half):
-        comparable = values if words is None else _comparable(values, words, ~side & ~member)
-        chosen = _best_tail(comparable[~side], member[~side])
-        yield side, chosen, comparable[:, chosen]
+    """Yield each fifth of the members, the signal that weighs most for it, and its scores.
+
+    The other members choose: a signal weighs as much as their tail in it exceeds that of chance.
+    """
+    targets = np.flatnonzero(member)
+    units = None if group is None else group[targets]
+    fold = split_folds(len(targets), FOLDS, rng, 1, units)[:, 0].argmax(axis=1)
+    for number in np.unique(fold):
+        tested = np.zeros(len(member), dtype=np.bool_)
+        tested[targets[fold == number]] = True
+        choosing, compared = member & ~tested, tested | ~member
+        strata = length_strata(np.zeros(len(member)) if words is None else words, compared)
+        columns = (_comparable(column, compared, strata) for column in values.T)
+        excess = np.array([_excess(column[choosing], column[compared]) for column in columns])
+        strongest = np.argsort(-excess, kind="stable")[:STRONGEST]
+        weights = np.maximum(excess[strongest], 0)
+        if not weights.any():
+            weights[0] = 1.0
+        score = np.zeros(len(member))
+        for signal, weight in zip(strongest, weights, strict=True):
+            score += weight * _comparable(values[:, signal], compared, strata)
+        yield tested, int(strongest[0]), score
 
 
-def _comparable(values: Floats, words: Ints, reference: Bools) -> Floats:
-    """Return scores relative to those of `reference` records that are about as long.
+def _excess(members: Floats, others: Floats) -> float:
+    """Return by how much the tail of members is larger than chance has it (docs/method.md §8.2)."""
+    if not len(members):
+        return 0.0
+    known = np.sort(others)
+    reached = 1 - np.searchsorted(known, members, side="left") / len(known)
+    return float(np.maximum(1 - reached / TAIL, 0).mean()) - TAIL / 2
+
+
+def _comparable(column: Floats, compared: Bools, strata: Ints) -> Floats:
+    """Return the scores of a signal relative to those `compared` that are about as long.
 
     Short texts recur everywhere and score high without having been in; their scores also vary more.
     """
-    stratum = length_strata(words, reference)
-    if not stratum.any():
-        return values
-    scaled = np.empty_like(values)
-    for name in np.unique(stratum):
-        inside = stratum == name
-        known = values[inside & reference]
-        centre, top = np.quantile(known, (CENTRE, TOP), axis=0)
-        scale = np.where(top - centre > SLACK, top - centre, known.std(axis=0))
-        scaled[inside] = (values[inside] - centre) / np.where(scale > SLACK, scale, 1.0)
+    scaled = np.empty_like(column)
+    for name in np.unique(strata):
+        inside = strata == name
+        known = column[inside & compared]
+        centre, top = np.quantile(known, (CENTRE, TOP))
+        scale = top - centre if top - centre > SLACK else known.std()
+        scaled[inside] = (column[inside] - centre) / (scale if scale > SLACK else 1.0)
     return scaled
 
 
-def length_strata(words: Ints, counted: Bools) -> Ints:
+def length_strata(words: Ints | Floats, counted: Bools) -> Ints:
     """Number strata of length: quartiles, merged until each holds enough `counted` records.
 
-    >>> words = np.repeat([5, 10, 20, 80], 60)
+    >>> words = np.repeat([5, 10, 20, 80], 120)
     >>> np.bincount(length_strata(words, words > 0)).tolist()
-    [60, 60, 60, 60]
+    [120, 120, 120, 120]
     >>> np.bincount(length_strata(words, words > 5)).tolist()
-    [120, 60, 60]
+    [240, 120, 120]
     """
     cuts = np.unique(np.quantile(words, QUARTILES)).tolist()
     while cuts:
         counts = np.bincount(np.searchsorted(cuts, words[counted]), minlength=len(cuts) + 1)
         least = int(counts.argmin())
-        if counts[least] >= LEAST_HELD_OUT:
+        if counts[least] >= LEAST_COMPARED:
             break
         before = least > 0 and (least == len(cuts) or counts[least - 1] <= counts[least + 1])
         del cuts[least - before]
     return np.searchsorted(cuts, words)
-
-
-def _best_tail(values: Floats, member: Bools) -> int:
-    """Return the signal with the largest tail, ties by AUC, then in catalogue order."""
-    assignment = Assignment(np.flatnonzero(member), np.flatnonzero(~member)[None])
-    auc, tail = pool_statistics(ranks_of(values), [assignment], (AUC, TAIL)).values
-    return int(np.lexsort((-auc[0], -tail[0]))[0])

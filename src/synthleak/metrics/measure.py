@@ -68,7 +68,7 @@ CHUNK = 1000
 """Redraws that are held in memory at a time."""
 CROSSFIT_REDRAWS = 199
 EXPOSURE = "exposure"
-"""The random stream by which members are halved, and scored by the other half's signal."""
+"""The random stream that divides members into parts: the others choose what scores each."""
 
 
 def redraws_for(cells: int, statistics: int) -> int:

@@ -31,9 +31,10 @@ class Decision:
 
     `pools` counts its cells, and `leaking` those with a leak; `row` is a row of `cells` of the cell
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
-    that could be named. `dots` says how many of a hundred dots are of a kind. Cells of canaries are
-    `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can be
-    named and no more are recognised than by chance: only all records together show it. `copies`
+    that could be named. `dots` says how many of a hundred dots are of a kind; there are none where
+    nothing can be said, nor where members are `few`, which is then their number. Cells of canaries
+    are `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can
+    be named and no more are recognised than by chance: only all records together show it. `copies`
     says that members are copied more than by chance. `sizes` says up to how many texts nothing was
     found, where releases were looked at in several sizes.
     """
@@ -46,6 +47,7 @@ class Decision:
     power: int | None
     records: int
     dots: Mapping[str, int]
+    few: int | None
     written: bool
     weak: bool
     copies: bool
@@ -82,7 +84,8 @@ def decisions(page: Page) -> list[Decision]:
     rows = []
     for (name, written), group in grouped.items():
         shown = _strongest(page, group)
-        places, rate = cells[shown.cell], page.results.cells[shown.place].measurements.crossfit_tpr
+        places, result = cells[shown.cell], page.results.cells[shown.place]
+        blank = shown.kind == CANNOT_SAY or result.few is not None
         rows.append(
             Decision(
                 said=shown,
@@ -92,7 +95,8 @@ def decisions(page: Page) -> list[Decision]:
                 row=places[0],
                 power=_power(page, places),
                 records=len(records.get(shown.cell, ())),
-                dots={} if shown.kind == CANNOT_SAY else _dots_of(rate),
+                dots={} if blank else _dots_of(result.measurements.crossfit_tpr),
+                few=result.few,
                 written=written,
                 weak=_is_weak(page, shown, places[0]),
                 copies=_copies_exceed(page, places[0]),

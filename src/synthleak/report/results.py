@@ -86,6 +86,16 @@ class CellResult:
         known = [power for power in self.powers if power is not None]
         return max(known) if len(known) == len(self.powers) else None
 
+    @property
+    def few(self) -> int | None:
+        """The number of members where they are too few to speak of a hundred."""
+        members = self.rows[0].n_positive
+        return members if members < FEWEST else None
+
+
+FEWEST = 20
+"""Of fewer members shares are told as of so many, and not as of 100."""
+
 
 @dataclass(frozen=True)
 class Facts:

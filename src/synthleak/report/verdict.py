@@ -144,9 +144,10 @@ def _people(result: CellResult) -> str | None:
         return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
     rate = result.measurements.crossfit_tpr
     if named is None and rate is not None:
-        limit = "" if rate.null is None else f" (chance limit {100 * rate.null:.0f})"
+        of = result.few or 100
+        limit = "" if rate.null is None else f" (chance limit {of * rate.null:.0f})"
         return (
-            f"About {100 * rate.value:.0f} of 100 members are recognised{limit} where 5 of 100"
+            f"About {of * rate.value:.0f} of {of} members are recognised{limit} where 5 of 100"
             " others are taken for members."
         )
     return _copied(result) or f"No single {result.rows[0].unit} can be named."
@@ -189,11 +190,20 @@ def claim_line(result: CellResult) -> str | None:
     could = f"this test could have shown {bound.largest:.2f}"
     if bound.p is None or claimed is None:
         return f"{said}, none claimed; {could}."
-    said += f", {claimed:.3g} claimed: "
+    said += f", {claimed:.3g} claimed{_stated(result, claimed)}: "
     if result.verdict.contradiction is None:
         return f"{said}not contradicted; {could}."
     curve = "" if bound.lower > claimed else " by its whole curve"
     return f"{said}contradicted{curve} (p = {result.judged.claim_p_holm:.2g})."
+
+
+def _stated(result: CellResult, claimed: float) -> str:
+    """Say which ε was stated, where the claim is another one: that of a mechanism, or a person."""
+    claim = result.claim
+    if f"{claim.epsilon:.3g}" == f"{claimed:.3g}":
+        return ""
+    by = "by its mechanism; " if claim.events and claim.group == 1 else ""
+    return f" ({by}ε = {claim.epsilon:.3g} is stated)"
 
 
 MOST = 0.5

@@ -53,7 +53,8 @@ class Game:
     """One game: a generator of the registry, or one made by `instead` for the pool's targets.
 
     `as_stated` reads the generator's claim about records as if it were about persons; `looks` are
-    declared before the last one. `targets` is how many records, or persons, are asked about.
+    declared before the last one, after all `instances`. `targets` is how many records, or persons,
+    are asked about.
     """
 
     design: str
@@ -64,6 +65,7 @@ class Game:
     instead: Callable[[Setup], Generator] | None = None
     as_stated: bool = False
     looks: tuple[int, ...] = ()
+    instances: int = INSTANCES
     targets: ClassVar[int] = TARGETS
 
     @property
@@ -78,7 +80,7 @@ class Game:
         """Return the game section of the spec."""
         return {
             "design": self.design,
-            "instances": INSTANCES,
+            "instances": self.instances,
             "looks": list(self.looks),
             "records": self.records,
             "rounds": 10,

@@ -1,8 +1,8 @@
 """Records that are named, one by one: by which signal, and the synthetic rows most like each.
 
-A member of a check is scored by a signal that the other half of the records chose (docs/method.md
-§11). Of the releases with a record of a game, the one is looked at in which the signal that decided
-scores it highest. Rows are numbers: no text is kept.
+A member of a check is scored by signals that other members chose, and shown by the one that weighs
+most (docs/method.md §11). Of the releases with a record of a game, the one is looked at in which
+the signal that decided scores it highest. Rows are numbers: no text is kept.
 """
 
 from __future__ import annotations
