@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ import synthleak
 
 COUNT = 2500
 SECONDS = 10.0
+BETWEEN = 0.05
+"""Seconds between two looks at the memory of all processes of a case."""
 MEMORY = 2**30
 OUT = "out"
 """The run folder of every case."""
@@ -156,31 +159,56 @@ def _be_the_command(case: Case, folder: Path) -> None:
 
 
 def _wait(child: int, started: float) -> tuple[int, float, int]:
-    """Wait for a fork; return its code, its seconds of work and its peak memory.
+    """Wait for a fork; return its code, its seconds of work and the peak memory of its session.
 
-    On a busy machine ten seconds of work take longer: a fork is killed that works for longer, or
-    that sleeps for as long.
+    On a busy machine ten seconds of work take longer: a fork is killed that works for longer, with
+    the processes that it started, or that sleeps for as long.
     """
-    awake = started
+    awake, peak, looked = started, 0, 0.0
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             code, worked = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
-            return code, worked, usage.ru_maxrss * 1024
+            return code, worked, max(peak, usage.ru_maxrss * 1024)
         state, worked = _state(child)
         now = time.monotonic()
+        if now - looked > BETWEEN:
+            looked, (others, memory) = now, _of_session(child)
+            worked, peak = max(worked, others), max(peak, memory)
         awake = awake if state == "S" else now
         if worked > 1.5 * SECONDS or now - awake > SECONDS:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return 124, max(worked, now - awake), 0
+            return 124, max(worked, now - awake), peak
         time.sleep(0.005)
 
 
 def _state(process: int) -> tuple[str, float]:
     """Return whether a process runs or sleeps, and how many seconds it has worked."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    fields = _fields(process)
+    return fields[0], _seconds(fields)
+
+
+def _of_session(leader: int) -> tuple[float, int]:
+    """Return how many seconds all processes of a session have worked, and the memory they hold."""
+    seconds, pages = 0.0, 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = _fields(int(folder.name))
+        except (OSError, ValueError):  # it has ended
+            continue
+        if int(fields[3]) == leader:
+            seconds, pages = seconds + _seconds(fields), pages + int(fields[21])
+    return seconds, pages * resource.getpagesize()
+
+
+def _fields(process: int) -> list[str]:
+    """Return what /proc/PID/stat says behind the name: state, parent, group, session, and so on."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+def _seconds(fields: Sequence[str]) -> float:
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def judge(case: Case, ended: Ended, memory: int, folder: Path) -> list[str]:

@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -869,8 +870,11 @@ def _changed_file(
 
 
 @cache
-def exported() -> Files:
-    """Return an exported plan with a valid release beside each training file."""
+def exported(kit: bool = False) -> Files:
+    """Return an exported plan with a valid release beside each training file.
+
+    The manifest of a kit is tied: each release comes with the hash of its training file.
+    """
     import tempfile
 
     from synthleak.core.spec import load_spec
@@ -880,7 +884,8 @@ def exported() -> Files:
         root = Path(home)
         (root / "d.jsonl").write_bytes(jsonl(rows(60)))
         (root / "s.toml").write_bytes(_folder_spec())
-        export_plan(load_spec(root / "s.toml"), root / "plan")
+        packed = root / "kit.zip" if kit else None
+        export_plan(load_spec(root / "s.toml"), root / "plan", kit=packed)
         files: Files = {"d.jsonl": jsonl(rows(60)), "s.toml": _folder_spec()}
         for path in sorted((root / "plan").rglob("*")):
             if path.is_file():
@@ -890,7 +895,11 @@ def exported() -> Files:
                     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
                     for line in lines:
                         line["text"] = f"{line['text']} {path.parent.name}"
-                    files[name.replace("train", "release-inf")] = jsonl(lines)
+                    release = name.replace("train", "release-inf")
+                    files[release] = jsonl(lines)
+                    if kit:
+                        note = sha256(path.read_bytes()).hexdigest()
+                        files[f"{release}.made-from"] = note.encode()
         return files
 
 
@@ -911,6 +920,22 @@ def folder_case(rng: random.Random) -> Case:
     else:
         how, data = _changed(rng, content, [json_value] * 8 + BYTES)
     return Case(f"folder {Path(name).stem}: {how}", {**files, name: data}, RUN)
+
+
+def kit_case(rng: random.Random) -> Case:
+    """Change what comes back with a kit: the manifest, a release, or the hash beside it."""
+    files = dict(exported(kit=True))
+    names = [name for name in files if name.startswith("plan/") and not name.endswith(".tsv")]
+    name = rng.choice(["plan/manifest.json", rng.choice(names)])
+    content = files[name]
+    assert isinstance(content, bytes)
+    how, data = _changed(rng, content, BYTES)
+    if name.endswith((".json", ".jsonl")) and rng.random() < 0.6:
+        how, data = _changed(rng, content, [json_value])
+    if rng.random() < 0.1:
+        del files[name]
+        return Case(f"kit {Path(name).name}: removed", files, RUN)
+    return Case(f"kit {Path(name).name}: {how}", {**files, name: data}, RUN)
 
 
 PROGRAMS = {
@@ -1135,7 +1160,8 @@ def name_cases() -> Iterator[Case]:
 
 
 SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
-    *((reader_case, 0.44), (spec_case, 0.18), (check_case, 0.1), (folder_case, 0.08)),
+    *((reader_case, 0.44), (spec_case, 0.18), (check_case, 0.1)),
+    *((folder_case, 0.06), (kit_case, 0.02)),
     *((command_case, 0.05), (canaries_case, 0.04), (predicate_case, 0.06), (plugin_case, 0.05)),
 ]
 
