@@ -190,16 +190,22 @@ def _state(process: int) -> tuple[str, float]:
 
 
 def _of_session(leader: int) -> tuple[float, int]:
-    """Return how many seconds all processes of a session have worked, and the memory they hold."""
-    seconds, pages = 0.0, 0
+    """Return how many seconds all processes of a session have worked, and the memory they hold.
+
+    Pages that several processes share are counted once between them.
+    """
+    seconds, kilobytes = 0.0, 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = _fields(int(folder.name))
+            if int(fields[3]) != leader:
+                continue
+            seconds += _seconds(fields)
+            rollup = (folder / "smaps_rollup").read_text()
         except (OSError, ValueError):  # it has ended
             continue
-        if int(fields[3]) == leader:
-            seconds, pages = seconds + _seconds(fields), pages + int(fields[21])
-    return seconds, pages * resource.getpagesize()
+        kilobytes += sum(int(line.split()[1]) for line in rollup.splitlines() if "Pss:" in line[:4])
+    return seconds, 1024 * kilobytes
 
 
 def _fields(process: int) -> list[str]:
