@@ -191,7 +191,7 @@ SHOWN_COPIES = 10
     help="What adds its noise: 'mu=1', or 'sigma=1.1; rate=0.01; steps=900'.",
 )
 @click.option("--encoder", default="static", show_default=True, help="See: synthleak list encoders")
-@click.option("--seed", type=int, default=0, show_default=True, help="Names all random draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for all random draws.")
 @click.option("--extend", is_flag=True, help="Continue in a folder whose files have changed.")
 @click.option(
     "--include-text", is_flag=True, help="Print the texts of copied records: confidential."
