@@ -82,6 +82,7 @@ class Resources:
     """Whether one process of a machine does all units like this, as it holds a device."""
 
 
+ONE_CORE = Resources()
 FLEET = Resources(gpus=1.0, alone=True)
 """A fleet of language models holds a device."""
 

@@ -278,7 +278,7 @@ class _Probe:
             timed,
             setup,
             units,
-            workers=1,
+            runtime=Runtime(workers=1),
             progress=self.progress,
             title=f"probing {title}",
             steps=len(units),

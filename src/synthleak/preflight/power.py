@@ -21,6 +21,7 @@ from synthleak.audit.steps.releases import make_releases, missing_releases
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
+from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection, GeneratorSection
 from synthleak.core.store import MemoryStore
@@ -82,7 +83,7 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
         look_at,
         setup,
         units,
-        workers=1,
+        runtime=Runtime(workers=1),
         progress=progress,
         title=f"observations of {pool}",
         steps=len(units),

@@ -29,7 +29,7 @@ from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, 
 from synthleak.core.cell import LEVEL
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
-from synthleak.core.runtime import available_cores
+from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.store import FolderStore
 from synthleak.evidence.table import person_name
 from synthleak.metrics.measure import measure
@@ -293,7 +293,7 @@ def run_selftest(
             play_one,
             ground,
             units,
-            workers=workers,
+            runtime=Runtime(workers=workers),
             progress=progress,
             title="audits",
             steps=len(units),
