@@ -46,7 +46,7 @@ from synthleak.audit.steps.work import META
 from synthleak.core.cell import Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
-from synthleak.core.runtime import available_cores
+from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.seeds import digest, stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import name_of
@@ -127,7 +127,15 @@ def at_work(
 ) -> tuple[float, float]:
     """Do the units, and return wall-clock seconds and CPU seconds of this process."""
     started, own = time.perf_counter(), time.process_time()
-    run_units(task, setup, units, workers=workers, progress=Silent(), title="-", steps=len(units))
+    run_units(
+        task,
+        setup,
+        units,
+        runtime=Runtime(workers=workers),
+        progress=Silent(),
+        title="-",
+        steps=len(units),
+    )
     return time.perf_counter() - started, time.process_time() - own
 
 

@@ -188,7 +188,7 @@ def overhead() -> dict[str, Any]:
     def locally() -> None:
         local.run_units(
             *(nap, None, list(range(NAPS))),
-            workers=2,
+            runtime=Runtime(workers=2),
             progress=Silent(),
             title="units",
             steps=NAPS,

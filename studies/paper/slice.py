@@ -136,7 +136,7 @@ def make(args: argparse.Namespace) -> None:
                     make_releases,
                     setup,
                     [unit],
-                    workers=1,
+                    runtime=Runtime(workers=1),
                     progress=Lines(),
                     title=title(cell),
                     steps=len(unit.sets),

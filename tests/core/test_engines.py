@@ -14,8 +14,10 @@ from synthleak import run
 from synthleak.cli.about import rows_of
 from synthleak.core.engine.engine import Engine, engines
 from synthleak.core.engine.progress import Silent
+from synthleak.core.errors import ContractError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import parse_spec
+from synthleak.testing import check_engine
 
 
 class Backwards(Engine):
@@ -61,6 +63,19 @@ def test_an_audit_runs_on_an_engine_of_others(engine: Backwards, tmp_path: Path)
     assert tables(tmp_path / "there") == tables(tmp_path / "here")
     assert engine.heard[0] == "begin somewhere" and engine.heard[-1] == "end"
     assert {"releases", "observations", "measurements"} <= set(engine.heard)
+
+
+def test_an_engine_that_forgets_a_unit_breaks_its_contract(engine: Backwards) -> None:
+    check_engine(engine)
+
+    class Forgets(Backwards):
+        """Every unit but one."""
+
+        def run_units(self, task: Any, context: Any, units: Any, **how: Any) -> None:
+            super().run_units(task, context, [*units][1:], **how)
+
+    with pytest.raises(ContractError, match="some units were not done"):
+        check_engine(Forgets())
 
 
 def test_engines_are_listed(engine: Backwards) -> None:

@@ -23,6 +23,7 @@ from synthleak.core.engine.progress import (
     tell,
 )
 from synthleak.core.errors import GeneratorError, UserError
+from synthleak.core.runtime import Runtime
 
 
 def touch(folder: Path, unit: int) -> int:
@@ -53,7 +54,7 @@ def go(task: object, folder: Path, workers: int, units: int = 6) -> None:
         task,  # type: ignore[arg-type]
         folder,
         list(range(units)),
-        workers=workers,
+        runtime=Runtime(workers=workers),
         progress=Silent(),
         title="units",
         steps=2 * units,
@@ -177,7 +178,9 @@ def test_a_long_step_says_what_it_does() -> None:
         return 1
 
     tell("nobody listens")
-    run_units(task, None, [1, 2], workers=1, progress=lines, title="releases", steps=2)
+    run_units(
+        task, None, [1, 2], runtime=Runtime(workers=1), progress=lines, title="releases", steps=2
+    )
     assert screen.text.splitlines()[:2] == [
         "releases: 0 of 2 (0%); training, step 1 of 9",
         "releases: 1 of 2 (50%), about 22 s left; training, step 2 of 9",
@@ -197,7 +200,9 @@ def test_inner_steps_of_a_fleet_count_in_the_estimate() -> None:
                         tell("a phase", step / 4)
         return 20
 
-    run_units(fleet, None, [1, 2], workers=1, progress=lines, title="releases", steps=40)
+    run_units(
+        fleet, None, [1, 2], runtime=Runtime(workers=1), progress=lines, title="releases", steps=40
+    )
     told = [line for line in screen.text.splitlines() if "left" in line]
     assert told[0] == "releases: 0 of 40 (10%), about 3 min 0 s left; a phase"
     left = [_seconds(line) for line in told]
@@ -280,8 +285,10 @@ def test_a_run_that_ends_early_leaves_no_warning(tmp_path: Path) -> None:
 import operator, os
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
+from synthleak.core.runtime import Runtime
 try:
-    run_units(operator.floordiv, 1, [0] * 3, workers=2, progress=Silent(), title="a", steps=3)
+    how = {"runtime": Runtime(workers=2), "progress": Silent(), "title": "a"}
+    run_units(operator.floordiv, 1, [0] * 3, **how, steps=3)
 finally:
     os._exit(0)
 """,
@@ -300,6 +307,7 @@ import os, signal, threading, time
 from pathlib import Path
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
+from synthleak.core.runtime import Runtime
 from synthleak.core.private_files import Stopped, end_on_signals
 
 def wait(_, seconds):
@@ -319,7 +327,8 @@ def interrupt():
 end_on_signals()
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    run_units(wait, 0, [1] * 9, workers=2, progress=Silent(), title="a", steps=9)
+    how = {"runtime": Runtime(workers=2), "progress": Silent(), "title": "a"}
+    run_units(wait, 0, [1] * 9, **how, steps=9)
 except Stopped:
     print("stopped")
 """,

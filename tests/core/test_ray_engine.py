@@ -31,12 +31,14 @@ from synthleak.audit.run import run
 from synthleak.checks.check import check
 from synthleak.core import locations
 from synthleak.core.engine import on_ray
+from synthleak.core.engine.engine import engines
 from synthleak.core.engine.on_ray import ask_every_node, run_units, session
 from synthleak.core.engine.progress import Progress, Silent, Stage
 from synthleak.core.errors import GeneratorError, UserError
 from synthleak.core.locations import Url
 from synthleak.core.runtime import FLEET, Resources, Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
+from synthleak.testing import check_engine
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
 
@@ -115,6 +117,10 @@ def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def test_ray_keeps_the_contract_of_engines(runtime: Runtime) -> None:
+    check_engine(engines.get("ray").plugin, runtime)
 
 
 def test_units_are_made_only_as_workers_become_free(runtime: Runtime, tmp_path: Path) -> None:

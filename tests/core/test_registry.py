@@ -14,6 +14,7 @@ import pytest
 
 from support.examples import EXAMPLES, plain_text
 from synthleak.analyses.analysis import analyses
+from synthleak.core.engine.engine import engines
 from synthleak.core.errors import MissingExtra, SpecError
 from synthleak.core.registry import PluginRegistry, Registry
 from synthleak.corpus.corpus import readers
@@ -28,6 +29,7 @@ from synthleak.testing import (
     check_attack,
     check_design,
     check_encoder,
+    check_engine,
     check_family,
     check_generator,
     check_reader,
@@ -51,12 +53,18 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[[Any], None]]] = {
     "opt-in proxy family": (model_families, lambda made: check_family(made.family())),
     "prior attack": (attacks, check_attack),
     "analysis": (analyses, check_analysis),
+    "engine": (engines, check_engine),
 }
 
 
 @pytest.mark.parametrize(
     ("title", "name"),
-    [(title, entry.name) for title, (registry, _) in CHECKS.items() for entry in registry],
+    [
+        (title, entry.name)
+        for title, (registry, _) in CHECKS.items()
+        for entry in registry
+        if entry.name != "ray"  # on a cluster: tests/core/test_ray_engine.py
+    ],
 )
 def test_every_plugin_keeps_its_contract(title: str, name: str, tmp_path: Path) -> None:
     registry, check = CHECKS[title]

@@ -149,8 +149,15 @@ class CellData:
 class Study:
     """What an analysis may look at: the tables of one audit, or of several joined.
 
-    `cell_data` holds the plan, coins and V of every cell, in the order of `cells`; `attributes` the
-    attributes of every record of every pool; `pools` the rule that selected each pool.
+    Attributes:
+        cells: the rows of `cells.csv`.
+        proxies: the rows of `proxies.csv`.
+        records: the rows of `records.csv`.
+        prior: the rows of `prior.csv`.
+        comparison: the rows of `comparison.csv`.
+        cell_data: the plan, coins and V of every cell, in the order of `cells`.
+        attributes: the attributes of every record of every pool.
+        pools: the rule that selected each pool.
     """
 
     cells: tuple[CellRow, ...]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProxyRow(CellColumns):
-    """A row of `proxies.csv`: one proxy in one scenario of one cell."""
+    """A row of `proxies.csv`: one proxy in one scenario of one cell (docs/results.md)."""
 
     scenario: str
     proxy: str
@@ -60,7 +60,7 @@ class ProxyRow(CellColumns):
 
 @dataclass(frozen=True)
 class CellRow(CellColumns):
-    """A row of `cells.csv`: the best proxy of one scenario of one cell, with its nulls."""
+    """A row of `cells.csv`: the best proxy of one scenario of one cell (docs/results.md)."""
 
     scenario: str
     proxy: str

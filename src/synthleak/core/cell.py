@@ -16,7 +16,14 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class CellColumns:
-    """The columns by which the rows of every table name their cell."""
+    """The columns by which the rows of every table name their cell.
+
+    Attributes:
+        corpus: the name of the corpus.
+        pool: the name of the pool that the targets are in.
+        generator: the name of the generator that made the releases.
+        epsilon: the privacy budget; infinity without one.
+    """
 
     corpus: str
     pool: str
@@ -29,10 +36,6 @@ class Cell(CellColumns):
     """One combination that is audited.
 
     Args:
-        corpus: the name of the corpus.
-        pool: the name of the pool that the targets are in.
-        generator: the name of the generator that made the releases.
-        epsilon: the privacy budget; infinity without one.
         size: how many texts of each release an attacker sees, or a share of them below 1; None for
             all (docs/method.md §4.7).
     """
@@ -41,7 +44,11 @@ class Cell(CellColumns):
 
     @classmethod
     def of(cls, row: CellColumns) -> Cell:
-        """Return the cell that a row of any table belongs to."""
+        """Return the cell that a row of any table belongs to.
+
+        Args:
+            row: the row.
+        """
         return cls(row.corpus, row.pool, row.generator, row.epsilon)
 
     @property
@@ -103,7 +110,11 @@ class Cell(CellColumns):
         return f"{self.made_by(given=given)}, pool {self.pool}{part}"
 
     def made_by(self, *, given: bool = False) -> str:
-        """Return its mechanism; of a `given` release only what was stated is known."""
+        """Return its mechanism.
+
+        Args:
+            given: whether its release was made by others: then only what they stated is known.
+        """
         unstated = given and math.isinf(self.epsilon)
         return f"{self.generator} (no ε stated)" if unstated else self.mechanism
 

@@ -55,7 +55,12 @@ class Runtime:
 
     @classmethod
     def of(cls, section: RuntimeSection, **chosen: Any) -> Runtime:
-        """Return how a spec runs; what is `chosen` otherwise, and not None, stands over it."""
+        """Return how a spec runs.
+
+        Args:
+            section: the `[runtime]` section of the spec.
+            chosen: arguments of `Runtime`; those that are not None stand over the section.
+        """
         wanted = {**section.model_dump(), **{k: v for k, v in chosen.items() if v is not None}}
         if chosen.get("engine") not in (None, section.engine) and chosen.get("address") is None:
             wanted["address"] = None  # that of the spec belongs to the spec's engine
@@ -77,6 +82,7 @@ class Resources:
     """Whether one process of a machine does all units like this, as it holds a device."""
 
 
+ONE_CORE = Resources()
 FLEET = Resources(gpus=1.0, alone=True)
 """A fleet of language models holds a device."""
 

@@ -383,7 +383,21 @@ class PriorSection(PluginSection):
 
 
 class Spec(Frozen):
-    """A whole audit. The same spec and seed give the same tables on every machine."""
+    """A whole audit. The same spec and seed give the same tables on every machine.
+
+    Attributes:
+        seed: decides every draw.
+        plugins: Python files with plug-ins.
+        corpus: where the records come from.
+        encoders: who turns texts into vectors, for pools and for evidence.
+        pool: the pools, in their order.
+        game: the design and its sizes.
+        generator: the generators, each with its budgets.
+        evidence: the proxy families.
+        prior: the earlier attacks to compare with.
+        analyses: the analyses that take long, and how many redraws.
+        runtime: where and how fast it runs.
+    """
 
     seed: int = Field(default=0, ge=0, description="decides every draw")
     plugins: Annotated[tuple[str, ...], Field(description="Python files, docs/plugins.md")] = ()

@@ -27,7 +27,7 @@ Numbered = tuple[int, str, Mapping[str, Any]]
 class FieldReader(Reader):
     """A reader of rows whose columns the spec may name (docs/method.md §1); "" names none."""
 
-    path: DataPath
+    path: DataPath = Field(description="the file or folder, relative to the spec")
     id: str = Field(default="id", description="column of the record's id; the row's number if none")
     text: str = Field(default="text", description="column of the text")
     labels: str | tuple[str, ...] = Field(
@@ -35,7 +35,7 @@ class FieldReader(Reader):
         description="column of the labels; or a list of columns, each a label where it is marked",
     )
     group: str = Field(default="group", description="column of the person or post; none if absent")
-    label_separator: str = Field(default=";", min_length=1)
+    label_separator: str = Field(default=";", min_length=1, description="between labels in a cell")
 
     @model_validator(mode="after")
     def _text_apart(self) -> Self:
@@ -52,6 +52,9 @@ class FieldReader(Reader):
         Args:
             rows: for each row its number, where it stands, and its cells by column.
 
+        Yields:
+            The records.
+
         Raises:
             CorpusError: a row makes no record, or no row has a field that the user named.
         """
@@ -67,6 +70,9 @@ class FieldReader(Reader):
             row: the cells, by column.
             number: the id of a row that has none.
             where: file and line, for errors.
+
+        Returns:
+            The record.
 
         Raises:
             CorpusError: the text is missing, empty, too long or no text; or a cell fits no record.

@@ -84,7 +84,12 @@ class Family:
         return self.proxies[0].view
 
     def values(self, targets: Targets, kept: Floats) -> Floats:
-        """Return `[target, proxy]` on one observation, from what is kept of it."""
+        """Return `[target, proxy]` on one observation.
+
+        Args:
+            targets: the targets.
+            kept: what is kept of the observation.
+        """
         if self.counts is None:
             return kept
         uncalibrated = np.zeros((len(targets), 1), dtype=np.bool_)
@@ -96,6 +101,9 @@ class Family:
 
         Lexical evidence does not depend on the encoder. No evidence depends on R: `auxiliary` is
         always empty, and stays in the key so that stored evidence is found again.
+
+        Args:
+            encoder: the identity of the encoder.
         """
         return {
             "family": self.name,

@@ -93,7 +93,11 @@ class TextSet:
         return unit
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Floats]]:
-        """Yield which rows, and their vectors in double precision: all of many take memory."""
+        """Yield which rows, and their vectors in double precision: all of many take memory.
+
+        Args:
+            size: how many rows at once.
+        """
         for start in range(0, len(self), size):
             part = slice(start, start + size)
             yield part, self.encoded[part].astype(np.float64)
@@ -143,6 +147,9 @@ class Targets(TextSet):
 
         No value depends on the other targets of a block. The blocks are fixed, so that keys and the
         last digits do not depend on the number of workers.
+
+        Returns:
+            The blocks, in the order of the targets.
         """
 
         def split() -> list[Targets]:
@@ -202,7 +209,11 @@ class Observation(TextSet):
         return self._cache_for.setdefault(targets.key, {})
 
     def part(self, rows: Ints) -> Observation:
-        """Return some of the texts, in their order, as an observation of their own."""
+        """Return some of the texts, in their order, as an observation of their own.
+
+        Args:
+            rows: which texts.
+        """
         part = Observation([], self._encode)
         part.texts = tuple(self.texts[row] for row in rows.tolist())
         part.whole = (self, rows)

@@ -35,8 +35,13 @@ EVERY_ROUND = -1
 class RecordSet:
     """A set of records: handed to a generator (`release`) or observed as it is (`raw`).
 
-    `records` are positions, `seed` is that of the release. A generator is never told whether a set
-    is an instance of the game or a reference.
+    A generator is never told whether a set is an instance of the game or a reference.
+
+    Attributes:
+        name: what tables call it.
+        form: how it is observed.
+        records: the positions of its records.
+        seed: that of its release.
     """
 
     name: str
@@ -49,8 +54,12 @@ class RecordSet:
 class Trials:
     """What is scored: row i asks of `target[i]` on `set[i]`, and `member[i]` is the truth.
 
-    `round` is EVERY_ROUND for a trial that counts in each round; `target` is a position in the
-    pool; `weight` is what the trial counts for within its round.
+    Attributes:
+        set: the number of the set.
+        target: the position of the target in the pool.
+        member: whether the set holds it.
+        round: the round that the trial counts in; EVERY_ROUND for each of them.
+        weight: what it counts for within its round.
     """
 
     set: NDArray[np.int64]
@@ -67,10 +76,16 @@ class Trials:
         return int(max(self.round.max(initial=EVERY_ROUND), 0)) + 1
 
     def to_json(self) -> dict[str, list[Any]]:
+        """Return the columns as JSON has them."""
         return {column: getattr(self, column).tolist() for column in Trials.__dataclass_fields__}
 
     @classmethod
     def from_json(cls, columns: dict[str, list[Any]]) -> Trials:
+        """Return the trials of some JSON.
+
+        Args:
+            columns: what `to_json` returned.
+        """
         kinds = {"member": np.bool_, "weight": np.float64}
         return cls(**{c: np.array(columns[c], kinds.get(c, np.int64)) for c in columns})
 
@@ -78,18 +93,33 @@ class Trials:
     def once(
         cls, sets: NDArray[np.int64], target: NDArray[np.int64], member: NDArray[np.bool_]
     ) -> Trials:
-        """Return trials of a single round, each counting once."""
+        """Return trials of a single round, each counting once.
+
+        Args:
+            sets: the set of each trial.
+            target: the target of each.
+            member: whether the set holds it.
+        """
         return cls(sets, target, member, np.zeros(len(sets), np.int64), np.ones(len(sets)))
 
     @classmethod
     def of_coins(cls, coins: NDArray[np.bool_]) -> Trials:
-        """Return trials of every target on every set, once: `coins[set, target]`."""
+        """Return trials of every target on every set, once.
+
+        Args:
+            coins: who is in which set, `[set, target]`.
+        """
         sets, targets = coins.shape
         return cls.once(
             np.repeat(np.arange(sets), targets), np.tile(np.arange(targets), sets), coins.ravel()
         )
 
     def take(self, which: NDArray[np.bool_]) -> Trials:
+        """Return some of the trials.
+
+        Args:
+            which: whether to keep each.
+        """
         return Trials(*(getattr(self, c)[which] for c in Trials.__dataclass_fields__))
 
 
@@ -97,7 +127,10 @@ class Trials:
 class Baseline:
     """Which sets calibrate which target in one scenario; a set never calibrates itself.
 
-    `uses[target, set]`; no set at all means that the scenario is uncalibrated.
+    Attributes:
+        scenario: the attacker.
+        uses: whether a set calibrates a target, `[target, set]`; no set at all means that the
+            scenario is uncalibrated.
     """
 
     scenario: str
@@ -108,10 +141,22 @@ class Baseline:
 class Plan:
     """One game as drawn; it never depends on generator or ε.
 
-    `coins` are the trials that a bound on ε may count: one for each independent decision about one
-    record. A design without such decisions has none. Redraws move targets of one of the `blocks`
-    together; without blocks each target moves alone. Where `either` may be what was drawn, both are
-    redrawn, and the larger p counts (docs/method.md §11).
+    Attributes:
+        pool: the name of the pool.
+        design: the name of the design.
+        adjacency: what stands in a set where a target is out.
+        nominal: N, the nominal size of a private set.
+        release_size: how many texts a release has.
+        targets: the positions of the targets in the corpus; of a person, its first record.
+        origins: the pool that each target was selected by.
+        sets: all record sets, instances first.
+        trials: what is scored.
+        baselines: which sets calibrate which target, for each scenario.
+        coins: the trials that a bound on ε may count: one for each independent decision about one
+            record. A design without such decisions has None.
+        blocks: the block of each target, which redraws move together; none if each moves alone.
+        either: whether blocks or single targets may have been drawn: both are redrawn then, and the
+            larger p counts (docs/method.md §11).
     """
 
     pool: str
@@ -141,7 +186,11 @@ class Plan:
         return np.asarray(self.blocks or range(len(self.targets)), dtype=np.int64)
 
     def first(self, instances: int) -> Plan:
-        """Return the game of the first instances, with all references (docs/method.md §4.6)."""
+        """Return the game of the first instances, with all references (docs/method.md §4.6).
+
+        Args:
+            instances: how many.
+        """
         played = int(self.trials.set.max()) + 1
         if instances >= played:
             return self
@@ -159,6 +208,7 @@ class Plan:
         return digest(self.to_bytes().hex())
 
     def to_bytes(self) -> bytes:
+        """Return the plan as it is stored."""
         content = {
             "pool": self.pool,
             "design": self.design,
@@ -180,6 +230,14 @@ class Plan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
+        """Return a stored plan.
+
+        Args:
+            data: what `to_bytes` returned.
+
+        Raises:
+            ValueError: it is no plan.
+        """
         content: dict[str, Any] = dict(_Content.model_validate_json(unpacked(data)))
         coins = content["coins"]
         content |= {
@@ -284,6 +342,7 @@ class Design(ABC):
     """
 
     given: ClassVar[bool] = False
+    """Whether the files say who was a member."""
     in_blocks: ClassVar[bool] = False
     """Whether coins are tossed apart for each of `game.blocks`, which looks need."""
 
@@ -333,18 +392,29 @@ class Design(ABC):
         )
 
     def within_records(self, plan: Plan) -> bool:
-        """Say whether a record is compared with itself over releases, or with the whole pool."""
+        """Say whether a record is compared with itself over releases, or with the whole pool.
+
+        Args:
+            plan: the plan.
+        """
         return False
 
     def many_others(self, plan: Plan) -> bool:
         """Say whether enough non-members are planned for the far tail of the ROC.
 
         It may depend on anything but the coins: the statistics of redraws must be the same ones.
+
+        Args:
+            plan: the plan.
         """
         return False
 
     def ranks_members(self, plan: Plan) -> bool:
-        """Say whether members are ranked against one release's holdout (docs/method.md §11)."""
+        """Say whether members are ranked against one release's holdout (docs/method.md §11).
+
+        Args:
+            plan: the plan.
+        """
         return False
 
 

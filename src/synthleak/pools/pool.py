@@ -71,8 +71,15 @@ class Written:
 class Pool:
     """A target pool P and the split of the rest: candidates C and auxiliary R, as positions.
 
-    Where membership is `given`, C is the private set itself, and R the reference, if any. Where
-    targets are `persons`, each of `targets` is the first record of one, and stands for all.
+    Attributes:
+        name: what tables call it.
+        targets: the targets; of a person the first record, which stands for all.
+        origins: the pool that each target was selected by.
+        candidates: C; where membership is given, the private set itself.
+        auxiliary: R; where membership is given, the reference, if any.
+        given: who was a member, where that is given.
+        persons: the records of each person, where targets are persons.
+        written: the targets that were written for the audit.
     """
 
     name: str
@@ -99,7 +106,11 @@ class Pool:
         return tuple(map(len, self.persons.targets))
 
     def records_of(self, target: int) -> tuple[int, ...]:
-        """Return the records of a target: one, or all of a person."""
+        """Return the records of a target: one, or all of a person.
+
+        Args:
+            target: its place among the targets.
+        """
         return (self.targets[target],) if self.persons is None else self.persons.targets[target]
 
     @cached_property
@@ -114,6 +125,7 @@ class Pool:
         return tuple(self.records_of(n) * copies for n, copies in enumerate(self.copies))
 
     def to_bytes(self) -> bytes:
+        """Return the pool as it is stored."""
         fields = asdict(self)
         for name in ("given", "persons", "written"):
             if not fields[name]:
@@ -124,6 +136,11 @@ class Pool:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Pool:
+        """Return a stored pool.
+
+        Args:
+            data: what `to_bytes` returned.
+        """
         return _adapter().validate_json(data)
 
 

@@ -275,7 +275,9 @@ class _Probe:
             return 1
 
         title = f"probing {title}"
-        run_units(timed, setup, units, workers=1, progress=self.progress, title=title)
+        run_units(
+            timed, setup, units, runtime=Runtime(workers=1), progress=self.progress, title=title
+        )
         return took
 
     def notes(self) -> list[str]:

@@ -21,6 +21,7 @@ from synthleak.audit.steps.releases import make_releases, missing_releases
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
+from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection, GeneratorSection
 from synthleak.core.store import MemoryStore
@@ -77,8 +78,14 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
     )
     for unit in missing_releases(setup):
         make_releases(setup, unit)
-    units, title = missing_evidence(setup), f"observations of {pool}"
-    run_units(look_at, setup, units, workers=1, progress=progress, title=title)
+    run_units(
+        look_at,
+        setup,
+        missing_evidence(setup),
+        runtime=Runtime(workers=1),
+        progress=progress,
+        title=f"observations of {pool}",
+    )
     sets = int(plan.trials.set.max()) + 1
     tables = scores_of(setup, setup.cells[0])
     return np.concatenate([table.values[:sets] for table in tables], axis=2)

@@ -175,13 +175,20 @@ class GaussianEvent:
 
         The accountant's replace relation is that of signed vectors, which move a sum by 2. Sampled
         sums are accounted in that relation only.
+
+        Args:
+            adjacency: whether neighbours differ by a record more, or by one that is replaced.
         """
         if adjacency == "add" or self.replace_sensitivity is None or self.rate < 1:
             return self.sigma / self.sensitivity
         return 2 * self.sigma / self.replace_sensitivity
 
     def has_replace(self, group: int) -> bool:
-        """Whether `replace` is accounted: not for a group whose records are sampled singly."""
+        """Say whether `replace` is accounted: not for a group whose records are sampled singly.
+
+        Args:
+            group: how many records are in or out together.
+        """
         return self.replace_sensitivity is not None and (group == 1 or self.rate >= 1)
 
 
@@ -190,10 +197,20 @@ class Claim:
     """What a release promises.
 
     No events and ε = ∞ means that it promises nothing; no events and a finite ε, that the point
-    (ε, δ) is stated by whoever made the release and taken at its word. ε and δ are for one `unit`,
-    which is what the claim protects; curves are for a `group` of them that are in or out together.
-    `steps` is set where what takes the place of one unit in a game is not one other unit: how many
-    additions and removals that takes.
+    (ε, δ) is stated by whoever made the release and taken at its word.
+
+    Attributes:
+        epsilon: the ε that is promised to one unit.
+        delta: the δ that is.
+        events: the noised sums that are accounted.
+        adjacency: how neighbours differ.
+        accountant: who accounted for the events, in words.
+        public: what is taken as public.
+        void: why the claim does not hold; None if it does.
+        unit: what it protects, a record or a person.
+        group: how many units are in or out together, for whom the curves are.
+        steps: how many additions and removals put something else in the place of one unit; None
+            where one other unit takes it.
     """
 
     epsilon: float
@@ -218,7 +235,11 @@ class Claim:
         return self.promises and not self.events
 
     def agrees(self, other: Claim) -> bool:
-        """Say whether both promise the same: σ is found by a search, which machines round apart."""
+        """Say whether both promise the same: σ is found by a search, which machines round apart.
+
+        Args:
+            other: the claim to compare with.
+        """
         if len(self.events) != len(other.events):
             return False
         pairs = list(zip(self.events, other.events, strict=True))
@@ -268,7 +289,10 @@ class Claim:
         return self.stated or grouped or self.steps is not None
 
     def for_group(self, size: int) -> Claim:
-        """Return what is promised to `size` records that are in or out together.
+        """Return what is promised to a group.
+
+        Args:
+            size: how many records are in or out together.
 
         >>> stated_claim(1.0, 0.0).for_group(3).epsilon_at(0.0)
         3.0
@@ -281,6 +305,9 @@ class Claim:
         Where it protects records, that is the claim for a group of that size. Where it protects
         persons, it holds as it is; but what takes a person's place under `replace` are records of
         at most `most` others, each of whom counts as removed and added again.
+
+        Args:
+            most: how many records a person has at most.
         """
         if self.unit == "person":
             return replace(self, steps=2 * most + 1)
@@ -294,6 +321,9 @@ class Claim:
         """Return the stated (ε, δ) as group privacy has it: kε, and δ·(e^kε − 1)/(e^ε − 1).
 
         k is the size of the group; replacing is removing and adding, hence twice as many.
+
+        Args:
+            adjacency: whether neighbours differ by a record more, or by one that is replaced.
         """
         size = self.group
         if adjacency == "replace":
@@ -305,6 +335,7 @@ class Claim:
         return tuple((e.multiplier(adjacency), e.rate, e.count, self.group) for e in self.events)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the claim as JSON has it."""
         content = asdict(self)
         for name, usual in (("unit", "record"), ("group", 1), ("steps", None)):
             if content[name] == usual:  # keys of claims about records stay the same
@@ -314,6 +345,11 @@ class Claim:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Claim:
+        """Return the claim of some JSON.
+
+        Args:
+            content: what `to_json` returned.
+        """
         return cls(
             **{
                 **content,

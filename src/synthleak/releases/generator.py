@@ -52,7 +52,7 @@ class Generator(Plugin):
         return 1.0 / nominal**2
 
     def claim(self, request: Request) -> Claim:
-        """State what a release for this request promises; by default nothing.
+        """Return what a release for this request promises; by default nothing.
 
         Args:
             request: what the release is made from, with ε and δ.
@@ -68,6 +68,9 @@ class Generator(Plugin):
         """Return what names the randomness of its releases, given the name of its section.
 
         By default what the generator is, so that no two generators share noise.
+
+        Args:
+            section: the name of the section.
         """
         return digest(self.identity())
 
@@ -109,6 +112,9 @@ class Generator(Plugin):
 
         Args:
             requests: requests of one cell: they share N, ε, size and public side.
+
+        Yields:
+            The release of each request.
         """
         for request in requests:
             yield self.generate(request)

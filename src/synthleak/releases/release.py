@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,9 +42,13 @@ class Synthetic:
 class Public:
     """What a generator may use without paying for it: R, and the declared label schema.
 
-    `prior[i]` is the probability of `classes[i]`: from R with a floor, so that every declared class
-    can be prompted; never from the private set (docs/method.md §5). `description` says in a line
-    what kind of texts these are; only generators that read it have it in their keys.
+    Attributes:
+        auxiliary: the records of R.
+        classes: the declared classes, as label combinations.
+        prior: the probability of each class: from R with a floor, so that every declared class can
+            be prompted; never from the private set (docs/method.md §5).
+        description: in a line, what kind of texts these are. Only generators that read it have it
+            in their keys.
     """
 
     auxiliary: tuple[Record, ...] = field(repr=False)
@@ -74,11 +79,21 @@ class Public:
         return derived
 
     def expresses(self, records: Sequence[Record]) -> float:
-        """Return the share of records whose class can be prompted at all."""
+        """Return the share of records whose class can be prompted at all.
+
+        Args:
+            records: the records.
+        """
         possible = {c for c, p in zip(self.classes, self.prior, strict=True) if p > 0}
         return sum(record.labels in possible for record in records) / len(records)
 
     def draw_classes(self, size: int, rng: np.random.Generator) -> list[Labels]:
+        """Return classes drawn from the prior.
+
+        Args:
+            size: how many.
+            rng: the randomness to draw from.
+        """
         picks: NDArray[np.int64] = rng.choice(len(self.classes), size, p=np.asarray(self.prior))
         return [self.classes[pick] for pick in picks]
 
@@ -214,7 +229,6 @@ def dump_texts(records: Sequence[Synthetic]) -> bytes:
 
 
 def load_texts(data: bytes) -> list[Synthetic]:
-    rows: list[dict[str, Any]] = [
-        json.loads(line) for line in unpacked(data).decode().split("\n") if line
-    ]
+    """Read what `dump_texts` wrote, line by line: a million rows of JSON at once fill a memory."""
+    rows = (json.loads(line) for line in io.BytesIO(unpacked(data)) if line.strip(b"\n"))
     return [Synthetic(row["text"], tuple(row["labels"])) for row in rows]

@@ -29,7 +29,7 @@ from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, 
 from synthleak.core.cell import LEVEL
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
-from synthleak.core.runtime import available_cores
+from synthleak.core.runtime import Runtime, available_cores
 from synthleak.core.store import FolderStore
 from synthleak.evidence.table import person_name
 from synthleak.metrics.measure import measure
@@ -285,7 +285,14 @@ def run_selftest(
         # joblib replaces a worker that has grown by 300 MB since its first unit. Rows that load
         # torch come first, or it would be loaded again and again.
         units.sort(key=lambda unit: not played[unit.row].needs_llm)
-        run_units(play_one, ground, units, workers=workers, progress=progress, title="audits")
+        run_units(
+            play_one,
+            ground,
+            units,
+            runtime=Runtime(workers=workers),
+            progress=progress,
+            title="audits",
+        )
         outcomes = [
             [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds[row]]
             for row in played

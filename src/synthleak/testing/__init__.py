@@ -10,6 +10,7 @@ that a result depends on, and no access to what an attacker would not see.
 
 from __future__ import annotations
 
+from synthleak.testing.engines import check_engine
 from synthleak.testing.evidence import check_analysis, check_attack, check_family
 from synthleak.testing.records import (
     check_design,
@@ -25,6 +26,7 @@ __all__ = [
     "check_attack",
     "check_design",
     "check_encoder",
+    "check_engine",
     "check_family",
     "check_generator",
     "check_reader",

@@ -28,6 +28,9 @@ class Engine:
         Args:
             runtime: how the audit runs.
 
+        Returns:
+            A context manager.
+
         Raises:
             UserError: if it cannot be reached.
         """

@@ -24,7 +24,13 @@ from synthleak.core.engine.engine import Engine, engines
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
 from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
-from synthleak.core.runtime import Resources, Runtime, available_cores, single_threaded
+from synthleak.core.runtime import (
+    ONE_CORE,
+    Resources,
+    Runtime,
+    available_cores,
+    single_threaded,
+)
 
 Context = TypeVar("Context")
 Unit = TypeVar("Unit")
@@ -41,28 +47,31 @@ _LOOK_EVERY = 0.25
 def run_units(
     task: Task[Context, Unit],
     context: Context,
-    units: Sequence[Unit],
+    units: Iterable[Unit],
     *,
-    workers: int,
+    runtime: Runtime,
+    resources: Resources = ONE_CORE,
     progress: Progress,
     title: str,
     steps: int | None = None,
 ) -> None:
-    """Do every unit once, on `workers` processes (or in this one if `workers` is 1).
+    """Do every unit once, on as many processes as there are workers (in this one, if it is one).
 
     `steps` are those of all units together; one each, if it is not given.
     """
-    if not units:
+    listed = list(units)
+    workers = 1 if resources.alone else min(runtime.workers, len(listed))
+    if not listed:
         return
-    with progress.stage(title, len(units) if steps is None else steps) as stage:
+    with progress.stage(title, len(listed) if steps is None else steps) as stage:
         if workers == 1:
             with listening(stage):
-                for unit in units:
+                for unit in listed:
                     with single_threaded():
                         steps_done = task(context, unit)
                     stage.advance(steps_done)
             return
-        _spread(task, context, units, workers, stage.advance)
+        _spread(task, context, listed, workers, stage.advance)
 
 
 def _spread(
@@ -185,28 +194,8 @@ def _context(path: str, folder: str) -> tuple[Task[Any, Any], Any]:
 class Local(Engine):
     """The cores of this machine."""
 
+    run_units = staticmethod(run_units)
+
     def workers(self, runtime: Runtime) -> int:
         """Return how many units are done at once: no more than there are cores."""
         return min(runtime.workers, available_cores())
-
-    def run_units(
-        self,
-        task: Task[Context, Unit],
-        context: Context,
-        units: Iterable[Unit],
-        *,
-        runtime: Runtime,
-        resources: Resources,
-        progress: Progress,
-        title: str,
-        steps: int,
-    ) -> None:
-        """Do every unit, on one process if it holds a device."""
-        listed = list(units)
-        run_units(
-            *(task, context, listed),
-            workers=1 if resources.alone else min(runtime.workers, len(listed)),
-            progress=progress,
-            title=title,
-            steps=steps,
-        )
