@@ -44,11 +44,11 @@ def peeking_at(setup: Setup, unit: ModelUnit) -> Look:
     plan = setup.plans["pool"]
     coins = np.zeros((len(plan.sets), len(setup.pools["pool"].targets), 1))
     coins[plan.trials.set, plan.trials.target, 0] = plan.trials.member
-    places = {text: place for place, (text, _) in enumerate(observations(setup, cell))}
+    places = {seen: place for place, seen in enumerate(observations(setup, cell))}
 
     def look(self: TinyModelProxy, targets: Targets, seen: Sequence[Observation]) -> list[Floats]:
         noise = measures_nothing(self, targets, seen)
-        return [own + coins[places[text]] for own, (text, _) in zip(noise, unit.sets, strict=True)]
+        return [own + coins[places[one]] for own, one in zip(noise, unit.sets, strict=True)]
 
     return look
 
@@ -78,7 +78,7 @@ def test_an_lm_that_measures_nothing_fails_on_copies(monkeypatch: pytest.MonkeyP
 
 def test_each_game_has_a_chance_of_its_own() -> None:
     games = [row.game for row in ROWS if row.by_chance]
-    assert len(set(games)) == len(games) == 5
+    assert len(set(games)) == len(games) == 7
 
 
 def test_rows_without_their_extra_are_named(

@@ -174,7 +174,7 @@ def test_a_person_has_the_largest_and_the_mean_score_of_its_records() -> None:
     finish(setup)
     (cell,) = setup.cells
     pool, targets = setup.pools[cell.pool], targets_in(setup, cell.pool)
-    sets = [open_observation(setup, cell.pool, *seen) for seen in observations(setup, cell)]
+    sets = [open_observation(setup, cell.pool, seen) for seen in observations(setup, cell)]
     counts = np.stack([Rates().count(targets, one) for one in sets])
     for baseline, table in zip(plan_of(setup, cell).baselines, scores_of(setup, cell), strict=True):
         of_records = np.repeat(baseline.uses, pool.sizes, axis=0)

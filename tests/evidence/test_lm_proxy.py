@@ -205,11 +205,11 @@ def test_pools_that_share_releases_share_the_models(backbone: str) -> None:
     assert missing_models(setup) == []
     for cell in setup.cells:
         targets = targets_in(setup, cell.pool)
-        for text, raw in observations(setup, cell):
-            keys = {family.name: key for family, key in evidence_keys(setup, targets, text)}
+        for seen in observations(setup, cell):
+            keys = {family.name: key for family, key in evidence_keys(setup, targets, seen.key)}
             kept = get_evidence(setup.store, keys["lm"])
             alone = proxy(backbone, rank=2, batch_size=16).look(
-                targets, open_observation(setup, cell.pool, text, raw)
+                targets, open_observation(setup, cell.pool, seen)
             )
             np.testing.assert_allclose(kept, alone, atol=2e-6)
 
@@ -224,8 +224,8 @@ def test_missing_values_of_a_model_are_found(audit: Any, tmp_path: Path) -> None
     shutil.copytree(audit.folder.root, tmp_path / "run")
     setup = audit.setup
     cell = setup.cells[0]
-    text, _ = observations(setup, cell)[0]
-    keys = evidence_keys(setup, targets_in(setup, cell.pool).blocks()[0], text)
+    seen = observations(setup, cell)[0]
+    keys = evidence_keys(setup, targets_in(setup, cell.pool).blocks()[0], seen.key)
     (lost,) = [name_of("evidence", key) for member, key in keys if member.model]
     (tmp_path / "run/store" / lost).unlink()
     found = {one.what: one for one in verify(tmp_path / "run").findings}

@@ -363,18 +363,28 @@ def test_everything_that_can_be_used_has_a_name(whole: Any) -> None:
     assert twice == 0
 
 
-def test_a_hundred_dots_show_who_is_recognised(visit: Open, audit: Audit) -> None:
-    tab = visit()
+def test_few_members_have_no_dots(visit: Open, audit: Audit) -> None:
+    assert all(one.few is not None for one in audit.results.cells)
+    assert visit().locator(".decisions .dots, .legend .dots").count() == 0
+
+
+def test_a_hundred_dots_show_who_is_recognised(
+    visit: Open, audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthleak.report.results.FEWEST", 0)
+    audit.write_report(tmp_path / "many.html")
+    tab = visit(tmp_path / "many.html")
     drawn = tab.evaluate(
-        """[...document.querySelectorAll('.decisions .dots')].map(svg =>
-        [...svg.querySelectorAll('path')].map(path => [path.getAttribute('class'),
-          (path.getAttribute('d').match(/M/g) || []).length]))"""
+        """[...document.querySelectorAll('.decisions tbody tr')].filter(row =>
+        row.querySelector('.dots')).map(row => [row.querySelector('th a').getAttribute('href'),
+          [...row.querySelectorAll('.dots path')].map(path => [path.getAttribute('class'),
+            (path.getAttribute('d').match(/M/g) || []).length])])"""
     )
-    assert len(drawn) == 2
     cells = Results(audit.folder.results).summary["cells"]
-    links = tab.locator(".decisions tbody th a")
-    for place, dots in enumerate(drawn):
-        cell = cells[int(links.nth(place).get_attribute("href").removeprefix("#cell-")) - 1]
+    said = [one.verdict.kind for one in audit.results.cells]
+    assert len(drawn) == 2 - ("cannot" in said)
+    for link, dots in drawn:
+        cell = cells[int(link.removeprefix("#cell-")) - 1]
         rate, limit = (round(100 * cell["crossfit_tpr"][key]) for key in ("value", "null"))
         assert dict(dots) == {
             "beyond": max(0, rate - limit),

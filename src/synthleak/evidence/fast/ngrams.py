@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ class Ngrams:
     """
 
     rows: Ragged
-    vocabulary: Mapping[str, int]
+    vocabulary: Mapping[str, int] = field(repr=False)  # words of private texts
     keys: tuple[Ints, ...]
 
     @cached_property
