@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from support.specs import tiny_spec
+from synthleak import check
 from synthleak.analyses.cells import CellVerdict, judge, judge_smaller
 from synthleak.audit.gate import failing, parse_gate
 from synthleak.audit.result import Audit, open_run
@@ -21,11 +22,12 @@ from synthleak.audit.stages import set_up
 from synthleak.audit.steps.observations import observations, open_observation
 from synthleak.audit.steps.releases import open_release, release_key, wanted_sets
 from synthleak.audit.verify import verify
-from synthleak.core.errors import SpecError
+from synthleak.core.errors import SpecError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
+from synthleak.corpus.readers.demo import Demo
 
 ONE = Runtime(workers=1)
 SIZES = [5, 20, 60]
@@ -137,6 +139,20 @@ def test_a_release_smaller_than_asked_counts_as_whole(audit: Audit) -> None:
 def test_sizes_that_cannot_be_used_are_named(sizes: list[Any]) -> None:
     with pytest.raises(SpecError, match=r"game\.release_size"):
         parse_spec(tiny_spec(game={"release_size": sizes}))
+
+
+def test_a_check_can_look_at_parts_of_its_release() -> None:
+    texts = [record.text for record in Demo(size=200, seed=3).read()]
+    sides = {"members": texts[:60], "holdout": texts[60:120], "release": texts[120:]}
+    how: dict[str, Any] = {"random_split": True, "encoder": "hashing", "runtime": ONE}
+    parts = check(**sides, **how, sizes=(0.25, 0.5))
+    rows = parts.tables["sizes"][1]
+    assert [row.release_size for row in rows] == [80, 40, 20]
+    whole = check(**sides, **how)
+    assert "sizes" not in whole.tables
+    assert rows[0].auc == parts.cells[0].auc == whole.cells[0].auc
+    with pytest.raises(UserError, match="sizes"):
+        check(**sides, **how, sizes=(4.0,))
 
 
 def measured(p: float) -> Any:
