@@ -184,3 +184,51 @@ def test_the_sequence_keeps_its_level(quiet_from: int) -> None:
         verdicts = in_sequence(p_values.tolist())
         alarms += any(v.verdict.leaks for size in verdicts[quiet_from:] for v in size)
     assert alarms / plays < 0.05 + 3 * np.sqrt(0.05 * 0.95 / plays)
+
+
+TOLD, OTHERS = ([record.text for record in Demo(size=240, seed=seed).read()] for seed in (4, 5))
+OTHERS = OTHERS[:120]
+
+
+def of_series(*releases: list[str], **options: Any) -> Audit:
+    return check(
+        TOLD[::2],
+        TOLD[1::2],
+        {f"part{number}": texts for number, texts in enumerate(releases)},
+        random_split=True,
+        series=True,
+        runtime=ONE,
+        **options,
+    )
+
+
+def test_a_series_says_after_which_release_the_records_can_be_told() -> None:
+    audit = of_series(OTHERS[:60], OTHERS[60:], TOLD[::2])
+    rows = [row for row in audit.results.cells[0].sizes if row.scenario == "S1"]
+    assert [row.release_size for row in rows] == [240, 120, 60]
+    assert [row.verdict.split(" at ")[0] for row in rows] == ["leak found", *["none found"] * 2]
+    assert rows[0].leaks_from == 240
+    assert "Nothing was found up to 120 texts; with 240 the records can be told" in audit.headline
+
+
+def test_a_part_of_a_series_is_what_was_published_first() -> None:
+    setup = of_series(OTHERS[:20], OTHERS[20:50], OTHERS[50:]).setup
+    (cell,) = setup.cells
+    for part in smaller_cells(setup, cell):
+        seen = open_observation(setup, cell.pool, observations(setup, part)[0])
+        assert list(seen.texts) == OTHERS[: len(seen.texts)]
+
+
+@pytest.mark.parametrize(
+    ("releases", "options", "message"),
+    [
+        ([OTHERS], {}, "release: a series of 1; name 2 to 10 releases"),
+        ([OTHERS[:9]] * 11, {}, "release: a series of 11; name 2 to 10 releases"),
+        ([OTHERS, OTHERS], {"sizes": [0.5]}, "sizes: a series has sizes of its own"),
+    ],
+)
+def test_a_series_that_cannot_be_one_is_refused(
+    releases: list[list[str]], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        of_series(*releases, **options)

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -110,6 +111,7 @@ def check(
     progress: Progress | None = None,
     extend: bool = False,
     sizes: Sequence[float] = (),
+    series: bool = False,
 ) -> Audit:
     """Ask whether a release gives its members away, against a holdout that it never saw.
 
@@ -119,7 +121,8 @@ def check(
     Args:
         members: The records that the release was made from.
         holdout: Records of the same kind that its generator never saw.
-        release: The synthetic records; or a dict of several releases by name.
+        release: The synthetic records; or a dict of several releases by name, each judged by itself
+            unless they are a `series`.
         reference: Further records that an attacker may have.
         pool: The records to ask about, as rules with settings (`"outlier: percentile=95"`); all by
             default.
@@ -150,6 +153,8 @@ def check(
         extend: Go on in a folder that belongs to another check.
         sizes: Shares of the release that are checked too, such as `(1 / 16, 1 / 4)`: up to how many
             texts is nothing found?
+        series: Several releases were published one after another: what do the first, the first two
+            and so on tell together?
 
     Returns:
         The finished audit.
@@ -169,6 +174,16 @@ def check(
     game = {"design": "given", "instances": 1, "unit": unit, "max_records": max_records}
     if sizes:
         game["release_size"] = [*sorted(map(float, sizes)), 1.0]
+    stated = {"kind": "given", "text": release_text or text, **claims}
+    generators: list[dict[str, Any]] = [
+        {"name": valid_name(str(title), "release"), "path": _source(one, "release"), **stated}
+        for title, one in releases.items()
+    ]
+    if series:
+        if sizes:
+            raise UserError("a series has sizes of its own", "game.release_size", "leave it out")
+        generators = [_series([one["path"] for one in generators], stated)]
+        game["release_size"] = _published(generators[0])
     corpus = {
         "reader": "split",
         "members": _source(members, "members"),
@@ -186,16 +201,7 @@ def check(
             "pool": pools_of(pool),
             "game": _stated(game),
             "evidence": {"also": ALSO},
-            "generator": [
-                {
-                    "kind": "given",
-                    "name": valid_name(str(title), "release"),
-                    "path": _source(records, "release"),
-                    "text": release_text or text,
-                    **claims,
-                }
-                for title, records in releases.items()
-            ],
+            "generator": generators,
         }
     )
     if out is not None:
@@ -208,6 +214,31 @@ def check(
         raise
     weakref.finalize(audit, home.close)  # the folder lives as long as the audit does
     return audit
+
+
+MOST_IN_SERIES = 10
+"""Releases of a series: as many as there may be sizes."""
+
+
+def _series(sources: Sequence[Path | Rows], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the generator that reads releases in the order in which they were published."""
+    if not 1 < len(sources) <= MOST_IN_SERIES:
+        raise UserError(
+            f"a series of {len(sources)}",
+            "generator.path",
+            f"name 2 to {MOST_IN_SERIES} releases, the first one first",
+        )
+    first, *later = sources
+    return {"name": "series", "path": first, "series": tuple(later), **stated}
+
+
+def _published(section: Mapping[str, Any]) -> list[int]:
+    """Return how many texts were known after each release of a series."""
+    from synthleak.releases.generators.given import GivenRelease
+
+    reader = GivenRelease(path=section["path"], text=section["text"])
+    files = [section["path"], *section["series"]]
+    return list(accumulate(len(reader.read(file)) for file in files))
 
 
 def _claims(epsilon: float, delta: float | None, mechanism: Mechanism) -> dict[str, Any]:

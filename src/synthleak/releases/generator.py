@@ -60,6 +60,11 @@ class Generator(Plugin):
         return no_claim()
 
     @property
+    def in_order(self) -> bool:
+        """Whether smaller sizes of a release are its first rows, and not rows that are drawn."""
+        return False
+
+    @property
     def private_by_design(self) -> bool:
         """Whether a finite ε means anything to this generator."""
         return False

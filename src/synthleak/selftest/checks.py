@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,16 @@ EMBEDDED = ("rare_ngram", "dot", "cos", "csls", "mahalanobis")
 
 @dataclass(frozen=True)
 class Files:
-    """What a check is given: rows of text, with a group where there are persons."""
+    """What a check is given: rows of text, with a group where there are persons.
+
+    `later` is a release that was published after the first.
+    """
 
     members: Sequence[dict[str, str]]
     holdout: Sequence[dict[str, str]]
     release: Sequence[str]
     reference: Sequence[str] = ()
+    later: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,18 @@ class Check:
         }
         if files.reference:
             corpus["reference"] = Rows(tuple(files.reference))
-        generator = {"kind": "given", "path": Rows(tuple(files.release))}
+        generator: dict[str, Any] = {"kind": "given", "path": Rows(tuple(files.release))}
+        game: dict[str, Any] = {"design": "given", "instances": 1, "unit": self.unit}
+        if files.later:
+            generator["series"] = (Rows(tuple(files.later)),)
+            game["release_size"] = [len(files.release), len(files.release) + len(files.later)]
         loaded = spec_of(
             seed if self.draws is None else self.draws,
             self.families,
             self.also,
             corpus=corpus,
             pool=[{"name": "pool", "rule": "all"}],
-            game={"design": "given", "instances": 1, "unit": self.unit},
+            game=game,
             generator=[generator | (claim if math.isfinite(self.epsilon) else {})],
         )
         return set_up(loaded, MemoryStore())
@@ -201,6 +209,22 @@ def lent_style(seed: int) -> Files:
     released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
     release = [f"{text} {signs[at]}" for text, at in zip(released, told, strict=True)]
     return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
+
+
+def later_copies(seed: int) -> Files:
+    """Publish texts of others first, and then copies of a fifth of the members."""
+    rng = stream(seed, "later copies")
+    texts = _texts(UNEVEN + OTHERS, seed, rng)
+    inside = rng.permutation(UNEVEN) < UNEVEN // 2
+    copied = [texts[place] for place in np.flatnonzero(inside)[: UNEVEN // 10].tolist()]
+    files = _split([{"text": text} for text in texts[:UNEVEN]], inside, texts[UNEVEN:])
+    return replace(files, later=copied)
+
+
+def earlier_copies(seed: int) -> Files:
+    """Publish the copies first, and texts of others after them."""
+    files = later_copies(seed)
+    return replace(files, release=files.later, later=files.release)
 
 
 def randomised_response(seed: int) -> Files:

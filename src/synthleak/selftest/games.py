@@ -53,8 +53,8 @@ class Game:
     """One game: a generator of the registry, or one made by `instead` for the pool's targets.
 
     `as_stated` reads the generator's claim about records as if it were about persons; `looks` are
-    declared before the last one, after all `instances`. `targets` is how many records, or persons,
-    are asked about.
+    declared before the last one, after all `instances`; `sizes` are those of a release. `targets` is
+    how many records, or persons, are asked about.
     """
 
     design: str
@@ -65,6 +65,7 @@ class Game:
     instead: Callable[[Setup], Generator] | None = None
     as_stated: bool = False
     looks: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
     instances: int = INSTANCES
     targets: ClassVar[int] = TARGETS
 
@@ -86,6 +87,7 @@ class Game:
             "rounds": 10,
             "candidates": 10,
             "adjacency": self.adjacency,
+            **({"release_size": list(self.sizes)} if self.sizes else {}),
         }
 
     def setup(self, seed: int) -> Setup:

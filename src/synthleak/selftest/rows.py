@@ -125,6 +125,8 @@ ROWS = list(_rows())
 class Outcome:
     """What one audit said. AUC and TPR are those of the copied-text proxy in scenario S1.
 
+    `p` is that of the smallest size where there are several: the largest of the sequence so far.
+
     `even_p` is the p-value of a leak that is spread evenly, `blind_p` that of the blind test; each
     is made for rows that are about it.
     """

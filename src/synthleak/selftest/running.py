@@ -15,7 +15,7 @@ from typing import Any
 
 import synthleak
 from synthleak.analyses.vulnerability import s10_p
-from synthleak.audit.setup import Setup, game_of, plan_of, records_at
+from synthleak.audit.setup import Setup, game_of, plan_of, records_at, smaller_cells
 from synthleak.audit.steps.measurements import contents_of, lengths_of
 from synthleak.audit.steps.observations import (
     look_at,
@@ -26,7 +26,7 @@ from synthleak.audit.steps.observations import (
 )
 from synthleak.audit.steps.preconditions import preconditions_of
 from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
-from synthleak.core.cell import LEVEL
+from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import Runtime, available_cores
@@ -93,7 +93,7 @@ def _audit(row: Row, seed: int) -> Outcome:
     (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
     for instances in setup.spec.game.looks or (setup.spec.game.instances,):
         setup = replace(setup, reached={cell: instances})
-        scored = play(setup, row.name)
+        scored = play(setup, row.name, cell)
         figures = measure(
             scored,
             claim(setup, cell),
@@ -103,6 +103,10 @@ def _audit(row: Row, seed: int) -> Outcome:
         )
         if figures.p is not None and figures.p <= LEVEL:
             break
+    sizes = [figures.p]
+    for part in smaller_cells(setup, cell):
+        smaller = play(setup, row.name, part)
+        sizes.append(measure(smaller, claim(setup, part), redraws=REDRAWS, spreads=False).p)
     scores = scored.scores
     names = [proxy.name for proxy in scores[0].proxies]
     copied = person_name(COPIED) if setup.spec.game.persons else COPIED
@@ -110,7 +114,7 @@ def _audit(row: Row, seed: int) -> Outcome:
     rounds = round_measurements(scores[0].values, scored.observed)
     first = figures.rows[0].auc
     return Outcome(
-        p=figures.p,
+        p=None if None in sizes else max(p for p in sizes if p is not None),
         crossfit_p=figures.crossfit.p if figures.crossfit else None,
         auc=None if place is None else figures.signals[place].auc,
         tpr=None if place is None else float(rounds.tpr[place]),
@@ -127,15 +131,14 @@ def _even_p(scored: ScoredCell) -> float | None:
     return s10_p(shape_of(shown.v[shown.best]).s10, shown.even_leak)
 
 
-def play(setup: Setup, name: str) -> ScoredCell:
-    """Make the releases of the only cell, look at them, and join scores with labels."""
+def play(setup: Setup, name: str, cell: Cell) -> ScoredCell:
+    """Make the releases of a cell, look at them, and join scores with labels."""
     for release in missing_releases(setup):
         make_releases(setup, release)
     for observation in missing_evidence(setup):
         look_at(setup, observation)
     for models in missing_models(setup):
         look_with_models(setup, models)
-    (cell,) = setup.cells
     plan = plan_of(setup, cell)
     design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
     contents, words = contents_of(setup, cell.pool), lengths_of(setup, cell.pool)

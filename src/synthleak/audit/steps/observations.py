@@ -18,6 +18,7 @@ from synthleak.audit.setup import (
     Setup,
     cells_of_all_sizes,
     encoding,
+    generator_of,
     last_of,
     memory_of,
     plan_of,
@@ -57,14 +58,15 @@ class Observed:
         raw: the position of the set whose records are looked at raw; None for a release.
         release: the content hash of the release.
         size: how many texts of the release are seen; None for all.
-        seed: what the order of its rows comes from: of the set, never of a coin.
+        seed: what the order of its rows comes from: of the set, never of a coin. None for the order
+            of the release.
     """
 
     key: str
     raw: int | None = None
     release: str = ""
     size: int | None = None
-    seed: int = 0
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,17 @@ def observations(setup: Setup, cell: Cell) -> list[Observed]:
 
 
 def observed_release(setup: Setup, cell: Cell, item: RecordSet) -> Observed:
-    """Return the release from a set, or the first of its rows in an order of the set's own."""
+    """Return the release from a set, or the first of its rows in an order of the set's own.
+
+    A series is looked at in the order in which it was published.
+    """
     header = header_of(setup, cell, item)
     size = cell.texts_of(header.size)
     if size == header.size:
         return Observed(header.text, release=header.text)
-    key = digest("first rows", header.text, size, item.seed)
-    return Observed(key, release=header.text, size=size, seed=item.seed)
+    seed = None if generator_of(setup, cell).in_order else item.seed
+    key = digest("first rows", header.text, size, seed)
+    return Observed(key, release=header.text, size=size, seed=seed)
 
 
 def evidence_keys(setup: Setup, targets: Targets, text: str) -> list[tuple[Family, str]]:
@@ -245,10 +251,10 @@ def open_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
         records = records_at(setup, setup.plans[pool].sets[seen.raw].records)
         return Observation([record.text for record in records], encoding(setup))
     texts = [record.text for record in open_release(setup, seen.release)]
-    if seen.size is not None:
-        order = stream(seen.seed, "rows").permutation(len(texts))
-        texts = [texts[row] for row in order[: seen.size].tolist()]
-    return Observation(texts, encoding(setup))
+    if seen.seed is not None:
+        order = stream(seen.seed, "rows").permutation(len(texts)).tolist()
+        texts = [texts[row] for row in order]
+    return Observation(texts[: seen.size], encoding(setup))
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:

@@ -1,4 +1,4 @@
-"""`given`: an existing release, read from its file (docs/method.md §11)."""
+"""`given`: an existing release, or a series of them, read from files (docs/method.md §11)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,35 @@ KEY = "generator.path"
 
 @generators.register("given", version=1)
 class GivenRelease(StatedGenerator):
-    """An existing release, read from a file, with any number of records."""
+    """An existing release, read from a file, with any number of records.
+
+    A `series` was published after it: what all tell together is looked at, and what was known after
+    each of them.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     any_size: ClassVar[bool] = True
     ignores_seed: ClassVar[bool] = True
     path: DataPath | Rows = Field(description="the file of the release")
+    series: tuple[DataPath | Rows, ...] = Field(
+        default=(), description="files that were published after it, in their order"
+    )
     text: str = Field(default="text", description="field of the text")
     labels: str = Field(default="labels", description="field of the labels, if there is one")
     private: bool = Field(default=False, description="the maker states that epsilon holds")
     encoding: Encoding = "utf-8"
 
-    @field_serializer("path")
-    def _place(self, value: Path | Rows) -> Path | str:
+    @field_serializer("path", "series")
+    def _place(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [self._place(one) for one in value]
         return MEMORY if isinstance(value, Rows) else value
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a smaller size is what was published first."""
+        return bool(self.series)
 
     def identity(self) -> dict[str, Any]:
         """Leave out where the release lies: its content is its fingerprint."""
@@ -49,7 +63,16 @@ class GivenRelease(StatedGenerator):
 
     def generate(self, request: Request) -> Sequence[Synthetic]:
         """Read the release. A blank text is accepted; a row without the field is an error."""
-        rows = numbered_rows(self.path, text=self.text, encoding=self.encoding, key=KEY)
+        records = (record for part in (self.path, *self.series) for record in self.read(part))
+        return list(within_limits(records, "the release", KEY))
+
+    def read(self, path: Path | Rows) -> list[Synthetic]:
+        """Read one file.
+
+        Args:
+            path: the file, or rows in memory.
+        """
+        rows = numbered_rows(path, text=self.text, encoding=self.encoding, key=KEY)
         records = (self._record(row, where) for _, where, row in rows)
         release = list(within_limits(records, "the release", KEY))
         if not release:
