@@ -180,10 +180,12 @@ def targets_in(setup: Setup, pool: str) -> Targets:
     """Return the records of a pool's targets as proxies see them, made once per process."""
     memory = memory_of(setup, "targets")
     if pool not in memory:
+        asked = records_at(setup, setup.pools[pool].asked)
         memory[pool] = Targets(
-            [record.text for record in records_at(setup, setup.pools[pool].asked)],
+            [record.text for record in asked],
             encoding(setup),
             [record.text for record in records_at(setup, setup.pools[pool].auxiliary)],
+            [record.labels for record in asked],
         )
     targets: Targets = memory[pool]
     return targets

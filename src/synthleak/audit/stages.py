@@ -164,6 +164,9 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         ).family()
         for at, section in enumerate(spec.evidence.also)
     ]
+    wanted = dict.fromkeys(name for order in orders for name in order.rule.looked_for_by)
+    named = {member.name for member in also}
+    also += [model_families.get(name).plugin().family() for name in wanted if name not in named]
     return Plugins(
         reader=readers.build(
             spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base

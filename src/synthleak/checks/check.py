@@ -42,7 +42,8 @@ _NAMES = {
 
 ALSO = ("coverage", "style")
 """Families that a check uses beside the 32 proxies: each finds leaks that those do not see, and
-costs the others nothing that could be measured (docs/method.md §17)."""
+costs the others nothing that could be measured (docs/method.md §17). With coins, which canaries
+have, `marker` joins them."""
 Mechanism = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -200,7 +201,7 @@ def check(
             "encoders": {"pools": encoder, "evidence": encoder},
             "pool": pools_of(pool),
             "game": _stated(game),
-            "evidence": {"also": ALSO},
+            "evidence": {"also": (*ALSO, *["marker"] * coins)},
             "generator": generators,
         }
     )

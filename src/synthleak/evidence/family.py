@@ -163,6 +163,8 @@ class OptInFamily(Plugin):
     view: ClassVar[View]
     scale: ClassVar[Scale]
     proxies: ClassVar[dict[str, str]]
+    reads_labels: ClassVar[bool] = False
+    """Whether it reads the labels of targets: they are then part of the key of its values."""
 
     @abstractmethod
     def look(self, targets: Targets, observation: Observation) -> Floats:

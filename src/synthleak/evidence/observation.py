@@ -7,7 +7,7 @@ derive from them is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
 from typing import TypeVar
 
@@ -131,6 +131,7 @@ class Targets(TextSet):
         encode: turns texts into vectors, one row per text.
         auxiliary: the texts of R, which prior attacks use in S2 (docs/method.md §9). Proxies do
             not: a proxy sees a target and an observation.
+        labels: the labels of each record; none by default.
     """
 
     def __init__(
@@ -138,9 +139,11 @@ class Targets(TextSet):
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], Vectors],
         auxiliary: Sequence[str] = (),
+        labels: Sequence[Sequence[str]] = (),
     ) -> None:
         super().__init__(texts, encode)
         self.auxiliary = TextSet(auxiliary, encode)
+        self.labels = tuple(map(tuple, labels)) or ((),) * len(self.texts)
 
     def blocks(self) -> list[Targets]:
         """Split many targets into blocks that are observed one after another; few are one block.
@@ -154,7 +157,11 @@ class Targets(TextSet):
 
         def split() -> list[Targets]:
             blocks = [
-                Targets(self.texts[start : start + BLOCK], self._encode)
+                Targets(
+                    self.texts[start : start + BLOCK],
+                    self._encode,
+                    labels=self.labels[start : start + BLOCK],
+                )
                 for start in range(0, len(self), BLOCK)
             ]
             for block in blocks:
@@ -172,10 +179,18 @@ class Observation(TextSet):
     Args:
         texts: the texts, in any order.
         encode: turns texts into vectors, one row per text.
+        labels: the labels of the texts, in any order; none by default.
     """
 
-    def __init__(self, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], Vectors],
+        labels: Iterable[Sequence[str]] = (),
+    ) -> None:
         super().__init__(canonical(texts) or [""], encode)
+        self.labels = frozenset(label for row in labels for label in row)
+        """Every label that some text has."""
         self._cache_for: dict[str, dict[str, object]] = {}
         self.whole: tuple[Observation, Ints] | None = None
         """The large observation that this is a part of, and which of its rows."""

@@ -58,7 +58,8 @@ def chosen_families(names: str | Sequence[str]) -> list[Family]:
 
 def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, text: str) -> str:
     """Return the key of one family's values on one observation, from contents alone."""
-    return digest("evidence", member.identity(encoder), targets.key, text)
+    labels = [targets.labels] if member.plugin is not None and member.plugin.reads_labels else []
+    return digest("evidence", member.identity(encoder), targets.key, text, *labels)
 
 
 def look(member: Family, targets: Targets, observation: Observation) -> Floats:

@@ -69,6 +69,11 @@ class Rule(Plugin):
         """Whether the pool encoder is part of what the selection was made from."""
         return False
 
+    @property
+    def looked_for_by(self) -> tuple[str, ...]:
+        """Opt-in families that see what is special about its targets: they join the audit."""
+        return ()
+
     @abstractmethod
     def select(self, ground: Ground) -> Sequence[int]:
         """Select the targets of a pool.

@@ -206,6 +206,7 @@ def write_canaries(
     *,
     auxiliary: Path | None = None,
     size: int = 60,
+    kinds: Sequence[str] = ("text",),
     prefix: float = 0.6,
     words: int | None = None,
     fields: Mapping[str, str] | None = None,
@@ -243,7 +244,7 @@ def write_canaries(
             f"use at most {len(train.rows) // 5:,}",
         )
     corpus = Corpus("data", tuple(train.records))
-    rule = Canary.from_settings({"size": size, "prefix": prefix, "words": words})
+    rule = Canary.from_settings({"size": size, "kind": kinds, "prefix": prefix, "words": words})
     texts = rule.write(
         Material(corpus, source.records, train.records, stream(seed, "written", "canaries"))
     )
@@ -258,6 +259,7 @@ def write_canaries(
     recorded = {
         "seed": seed,
         "size": size,
+        "kinds": list(kinds),
         "prefix": prefix,
         "words": words,
         "held_back": held,

@@ -68,6 +68,7 @@ class Game:
     sizes: tuple[int, ...] = ()
     instances: int = INSTANCES
     targets: ClassVar[int] = TARGETS
+    also: ClassVar[tuple[str, ...]] = ()
 
     @property
     def records(self) -> int:
@@ -90,14 +91,19 @@ class Game:
             **({"release_size": list(self.sizes)} if self.sizes else {}),
         }
 
+    def pool(self) -> dict[str, Any]:
+        """Return the section of the pool."""
+        return {"name": "pool", "rule": "random", "size": self.targets, "draws": 1}
+
     def setup(self, seed: int) -> Setup:
         """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
         loaded = spec_of(
             seed,
             FAMILIES,
+            self.also,
             corpus={"reader": "demo", "size": 400, "seed": seed},
-            pool=[{"name": "pool", "rule": "random", "size": self.targets, "draws": 1}],
+            pool=[self.pool()],
             game=self.game(),
             generator=[{"kind": self.generator, **self.settings, **budget}],
         )

@@ -25,6 +25,7 @@ from synthleak.selftest.games import (
     PersonGame,
     Told,
 )
+from synthleak.selftest.side_channels import MarkedGame
 
 REDRAWS = 199
 CROSSFIT_REDRAWS = 19
@@ -98,6 +99,7 @@ KINDS: dict[str, type[Game | Check]] = {
     "told": Told,
     "lm": LanguageModelGame,
     "counted": CountingGame,
+    "marked": MarkedGame,
     "check": Check,
 }
 
@@ -111,6 +113,7 @@ def _rows() -> Iterator[Row]:
         "families": lambda name: EMBEDDED,
         "looks": tuple,
         "also": tuple,
+        "kinds": tuple,
     }
     for row in table["rows"]:
         (kind,) = KINDS.keys() & row.keys()

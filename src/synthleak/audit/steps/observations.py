@@ -6,7 +6,7 @@ Calibration turns the evidence of a cell into scores, once, and every later stag
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from synthleak.calibration import Scores, calibrate, rounded
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import digest, stream
 from synthleak.core.store import name_of
+from synthleak.corpus.corpus import Record
 from synthleak.evidence.family import Family
 from synthleak.evidence.observation import Floats, Observation, Targets, check_values
 from synthleak.evidence.table import (
@@ -44,6 +45,7 @@ from synthleak.evidence.table import (
     put_evidence,
 )
 from synthleak.plan.plan import RecordSet
+from synthleak.releases.release import Synthetic
 
 SCORES = "scores"
 """What a process remembers the scores of its last cell under."""
@@ -242,19 +244,22 @@ def last_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
 
 
 def open_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
-    """Read the texts of an observation.
+    """Read the texts of an observation, and their labels.
 
     Of a release that is seen in part these are the first rows in an order drawn from the seed of
     its set, so that smaller sizes are parts of larger ones (docs/method.md §4.7).
     """
+    records: Sequence[Record | Synthetic]
     if seen.raw is not None:
         records = records_at(setup, setup.plans[pool].sets[seen.raw].records)
-        return Observation([record.text for record in records], encoding(setup))
-    texts = [record.text for record in open_release(setup, seen.release)]
+    else:
+        records = open_release(setup, seen.release)
     if seen.seed is not None:
-        order = stream(seen.seed, "rows").permutation(len(texts)).tolist()
-        texts = [texts[row] for row in order]
-    return Observation(texts[: seen.size], encoding(setup))
+        order = stream(seen.seed, "rows").permutation(len(records)).tolist()
+        records = [records[row] for row in order]
+    records = records[: seen.size]
+    texts, labels = [record.text for record in records], [record.labels for record in records]
+    return Observation(texts, encoding(setup), labels)
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:

@@ -1,7 +1,8 @@
 """`canary`: records that nobody wrote, as unlikely as an audit can make them (docs/method.md §13).
 
 Their design is that of Canary's Echo: an ordinary beginning, which a generator continues, and an
-unlikely end, which it can only know from a canary that was in.
+unlikely end, which it can only know from a canary that was in. Other kinds also have a mark that a
+tokenizer, a vocabulary, a limit of lengths or a set of classes may take up beside the mechanism.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median_low
+from string import ascii_lowercase
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from synthleak.core.errors import PoolError
 from synthleak.core.text import char_grams, fold, tokens
+from synthleak.core.validation import listed
 from synthleak.corpus.corpus import Labels, Record
 from synthleak.pools.selection import Material, Writer, rules
 
@@ -24,16 +28,46 @@ RAREST = 0.1
 FLOOR = 0.01
 """Chance that labels come from all combinations alike, as in the public prior (docs/method.md
 §5)."""
+SIGNS = tuple(map(chr, range(0x3400, 0x4DB6)))
+"""Han characters of extension A: seldom used, unchanged by folding, each of three bytes."""
+REPEATED = 25
+"""How often an unknown word is repeated: after 20 times it was seldom a token of its own."""
+LETTERS = 8
+LONG = 4
+"""How many times as long as the longest record a long canary is."""
+Kind = Literal["text", "character", "word", "long", "label"]
 
 
 @rules.register("canary", version=1)
 class Canary(Writer):
-    """Records written for the test: an ordinary beginning, unlikely words at the end."""
+    """Records written for the test: an ordinary beginning, unlikely words at the end, a mark."""
 
+    kinds: Annotated[tuple[Kind, ...], BeforeValidator(listed)] = Field(
+        default=("text",),
+        min_length=1,
+        validation_alias=AliasChoices("kind", "kinds"),
+        description="text, character, word, long, label, or several that take turns",
+    )
     prefix: float = Field(default=0.6, ge=0, le=1, description="share of words that are ordinary")
     words: int | None = Field(
         default=None, ge=2, le=1000, description="words of a canary; the median of R if not set"
     )
+
+    def identity(self) -> dict[str, Any]:
+        """Leave out the kind of plain canaries, whose keys are older."""
+        settings = super().identity()
+        if not self.marked:
+            del settings["kinds"]
+        return settings
+
+    @property
+    def marked(self) -> bool:
+        """Whether some canaries have a mark."""
+        return set(self.kinds) != {"text"}
+
+    @property
+    def looked_for_by(self) -> tuple[str, ...]:
+        return ("marker",) if self.marked else ()
 
     def write(self, material: Material) -> Sequence[tuple[str, Labels]]:
         """Write the canaries from R: none resembles a record outside R, no two share an end."""
@@ -43,8 +77,19 @@ class Canary(Writer):
         ends = self._ends(texts, material, length - ordinary)
         beginnings = self._beginnings(texts, material, ordinary)
         apart = _Apart(material.others)
-        canaries = [self._next(beginnings, end, apart) for end in ends]
-        return [(text, _labels(material)) for text in canaries]
+        kinds = [self.kinds[number % len(self.kinds)] for number in range(self.size)]
+        marks = _Marks(material, texts) if self.marked else None
+        canaries = [
+            self._next(beginnings, [*(marks.words(kind) if marks else ()), *end], apart)
+            for kind, end in zip(kinds, ends, strict=True)
+        ]
+        labels = [_labels(material) for _ in canaries]
+        if marks is not None:
+            labels = [
+                marks.label() if kind == "label" else drawn
+                for kind, drawn in zip(kinds, labels, strict=True)
+            ]
+        return list(zip(canaries, labels, strict=True))
 
     def _ends(
         self, texts: Sequence[Sequence[str]], material: Material, length: int
@@ -87,6 +132,61 @@ class Canary(Writer):
             f"R has too few records for {self.size} canaries that resemble no other record",
             remedy="use a smaller size, a smaller prefix, or set words",
         )
+
+
+class _Marks:
+    """What no record of the corpus has: signs, words, lengths and classes, each given once."""
+
+    def __init__(self, material: Material, texts: Sequence[Sequence[str]]) -> None:
+        records = material.corpus.records
+        self._rng, self._texts = material.rng, texts
+        self._all = "\n".join(
+            fold(part) for record in records for part in (record.text, *record.labels)
+        )
+        self._longest = max(len(record.text.split()) for record in records)
+        self._labelled = any(record.labels for record in records)
+        self._signs = [SIGNS[n] for n in self._rng.permutation(len(SIGNS)).tolist()]
+        letters = fold("".join(word for words in texts for word in words))
+        self._letters = [letter for letter in letters if letter.isalpha()] or [*ascii_lowercase]
+        self._drawn: set[str] = set()
+
+    def words(self, kind: Kind) -> list[str]:
+        """Return the words that mark a canary of this kind; they follow its beginning."""
+        if kind == "character":
+            return [self._sign()]
+        if kind == "word":
+            return [self._word()] * REPEATED
+        if kind == "long":
+            known = [word for words in self._texts for word in words]
+            self._longest += 1  # so that the longest of those in a set tells itself from the others
+            return [known[n] for n in self._rng.integers(len(known), size=LONG * self._longest)]
+        return []
+
+    def label(self) -> Labels:
+        if not self._labelled:
+            raise PoolError(
+                "no record has a label, so that no canary can have a class of its own",
+                remedy="leave out the kind label, or name the field of the labels",
+            )
+        return (self._word(),)
+
+    def _sign(self) -> str:
+        while self._signs:
+            if (sign := self._signs.pop()) not in self._all:
+                return sign
+        raise PoolError(
+            f"{len(SIGNS):,} signs are known, and too few of them are in no record",
+            remedy="write fewer canaries of the kind character",
+        )
+
+    def _word(self) -> str:
+        """Draw letters as often as R has them, until they are a word that no record holds."""
+        while True:
+            drawn = self._rng.integers(len(self._letters), size=LETTERS).tolist()
+            word = "".join(self._letters[n] for n in drawn)
+            if word not in self._drawn and word not in self._all:
+                self._drawn.add(word)
+                return word
 
 
 class _Apart:
