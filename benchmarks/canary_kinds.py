@@ -3,7 +3,7 @@
 Plays the rows of the self-test that are about marks, at the self-test's sizes, and then the rows
 without a leak with `marker` alone, whose values are mostly 0 and 1.
 
-    python benchmarks/canary_kinds.py [--audits 200] [--out FILE]
+    python benchmarks/canary_kinds.py [--audits 200] [--workers 2] [--out FILE]
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,9 @@ class MarkerAlone(MarkedGame):
         return replace(setup, plugins=replace(setup.plugins, families=(Marker().family(),)))
 
 
-def played(row: Row, audits: int) -> list[Outcome]:
+def played(row: Row, audits: int, workers: Executor) -> list[Outcome]:
     """Play a row on the seeds of the self-test."""
-    return [audit(row, seed) for seed in range(FIRST_SEED, FIRST_SEED + audits)]
+    return list(workers.map(partial(audit, row), range(FIRST_SEED, FIRST_SEED + audits)))
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -57,6 +59,7 @@ def main() -> None:
     """Play the rows, and write how often each found something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--audits", type=int, default=200, help="of each row with marker alone")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS / "canary-kinds.json")
     options = parser.parse_args()
     rows = [(row, row.audit) for row in ROWS if isinstance(row.audit, MarkedGame)]
@@ -68,18 +71,19 @@ def main() -> None:
         "rows": [],
         "marker alone": [],
     }
-    for row, _ in rows:
-        outcomes = played(row, audits_of(row, full=False))
-        judged = asdict(check(row, outcomes, ()))
-        made["rows"].append(judged | counts(outcomes))
-        print(json.dumps(made["rows"][-1], ensure_ascii=False), flush=True)
-    for row, game in rows:
-        if game.generator == "bystander":
-            alone = replace(row, audit=MarkerAlone(**vars(game)))
-            limit = binomial_limit(options.audits)
-            outcome = {"row": row.name, **counts(played(alone, options.audits)), "at most": limit}
-            made["marker alone"].append(outcome)
-            print(json.dumps(outcome, ensure_ascii=False), flush=True)
+    with ProcessPoolExecutor(options.workers) as workers:
+        for row, _ in rows:
+            outcomes = played(row, audits_of(row, full=False), workers)
+            judged = asdict(check(row, outcomes, ()))
+            made["rows"].append(judged | counts(outcomes))
+            print(json.dumps(made["rows"][-1], ensure_ascii=False), flush=True)
+        for row, game in rows:
+            if game.generator == "bystander":
+                alone = replace(row, audit=MarkerAlone(**vars(game)))
+                limit = binomial_limit(options.audits)
+                found = counts(played(alone, options.audits, workers))
+                made["marker alone"].append({"row": row.name, **found, "at most": limit})
+                print(json.dumps(made["marker alone"][-1], ensure_ascii=False), flush=True)
     options.out.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from synthleak.core.errors import PlanError, PoolError
+from synthleak.core.seeds import digest
 from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
-from synthleak.core.text import char_grams, tokens
+from synthleak.core.text import char_grams, fold, tokens
 from synthleak.corpus.corpus import Corpus, Record, Split
 from synthleak.plan.plan import Plan, designs
 from synthleak.pools.pool import Pool
@@ -240,3 +241,53 @@ def test_an_id_of_the_corpus_is_not_used_again() -> None:
     corpus = Corpus("c", (*CORPUS.records, Record("canaries-03", "a text of its own")))
     with pytest.raises(PoolError, match="'canaries-03'"):
         select(order(), corpus=corpus)
+
+
+EVERY = "\n".join(fold(record.text) for record in CORPUS.records)
+
+
+def test_plain_canaries_stay_as_they_were() -> None:
+    texts = [[item.record.text, item.record.labels] for item in canaries().written]
+    assert digest(texts) == "6000553b4848bc08665aaf074bc2a469"
+    assert "kinds" not in order().rule.identity()
+
+
+def test_a_sign_of_its_own_stands_once_in_a_canary() -> None:
+    signs = [
+        [letter for letter in item.record.text if fold(letter).strip() and letter not in EVERY]
+        for item in canaries(kind="character").written
+    ]
+    known = set(EVERY) | set(EVERY.upper())
+    own = [[letter for letter in found if letter not in known] for found in signs]
+    assert {len(found) for found in own} == {1}
+    assert len({found[0] for found in own}) == 12
+
+
+def test_an_unknown_word_is_repeated_often() -> None:
+    words = []
+    for item in canaries(kind="word").written:
+        word, count = Counter(tokens(item.record.text)).most_common(1)[0]
+        assert count == 25 and word not in EVERY
+        words.append(word)
+    assert len(set(words)) == 12
+
+
+def test_long_canaries_differ_in_their_lengths() -> None:
+    longest = max(len(record.text.split()) for record in CORPUS.records)
+    lengths = [len(item.record.text.split()) for item in canaries(kind="long").written]
+    assert min(lengths) >= 4 * longest and len(set(lengths)) == 12
+
+
+def test_a_label_of_its_own_is_that_of_no_record() -> None:
+    labels = [item.record.labels for item in canaries(kind="label").written]
+    assert len(set(labels)) == 12
+    assert not {label for (label,) in labels} & set(CORPUS.label_names)
+    plain = Corpus("c", tuple(replace(record, labels=()) for record in CORPUS.records))
+    with pytest.raises(PoolError, match="no record has a label"):
+        select(order(kind="label"), corpus=plain)
+
+
+def test_kinds_take_turns() -> None:
+    pool = canaries(kind=["label", "character"])
+    new = [item.record.labels not in CORPUS.combinations for item in pool.written]
+    assert new == [True, False] * 6

@@ -143,3 +143,24 @@ def test_a_check_with_coins_holds_the_release_to_its_claim(tmp_path: Path, copie
     assert ("CLAIM BROKEN" in audit.headline.upper()) == copied
     (row, *_) = audit.cells
     assert (row.epsilon_lower > 1.0) == copied
+
+
+def test_signs_of_members_break_a_claim_and_name_the_tokenizer(tmp_path: Path) -> None:
+    """The release holds texts of the reference, each with the sign of a member."""
+    write(tmp_path, size=60, words=6, prefix=0.5, kinds=["character"])
+    out = tmp_path / "out"
+    texts = [row["text"] for row in rows_of(out / "reference.jsonl")]
+    signs = [max(row["text"]) for row in rows_of(out / "members.jsonl")]
+    audit = synthleak.check(
+        out / "members.jsonl",
+        out / "holdout.jsonl",
+        [f"{text}{sign}" for text, sign in zip(texts, signs * 3, strict=False)],
+        reference=out / "reference.jsonl",
+        coins=True,
+        epsilon=1.0,
+        delta=1e-5,
+        encoder="hashing",
+    )
+    assert "CLAIM BROKEN" in audit.headline and "look at the tokenizer" in audit.headline
+    recorded = json.loads((out / "coins.json").read_text("utf-8"))
+    assert recorded["kinds"] == ["character"]

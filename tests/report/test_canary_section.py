@@ -116,3 +116,36 @@ def test_no_text_of_a_canary_is_in_the_results(audit: Any) -> None:
     for path in files:
         content = path.read_bytes()
         assert not any(json.dumps(text)[1:-1].encode() in content for text in texts), path
+
+
+def test_the_section_names_the_channel_of_a_mark(tmp_path: Path) -> None:
+    """A plug-in tells the signs of private records, and nothing else of them."""
+    plugin = tmp_path / "signs.py"
+    plugin.write_text(
+        "from synthleak.releases import Generator, Synthetic, generators\n"
+        "@generators.register('signs', version=1)\n"
+        "class Signs(Generator):\n"
+        "    'Tells signs.'\n"
+        "    def generate(self, request):\n"
+        "        told = sorted(max(r.text) for r in request.records if max(r.text) > '\\u3400')\n"
+        "        texts = [r.text for r in request.public.auxiliary][: request.size]\n"
+        "        texts = [*told, *texts][: request.size]\n"
+        "        return [Synthetic(text, ()) for text in texts]\n"
+    )
+    spec = {
+        "seed": 3,
+        "plugins": [str(plugin)],
+        "corpus": {"reader": "demo", "size": 400},
+        "encoders": {"pools": "hashing", "evidence": "hashing"},
+        "pool": [{"name": "canaries", "rule": "canary", "size": 8, "kind": ["character", "text"]}],
+        "game": {"design": "cohort", "instances": 20, "records": 80},
+        "generator": [{"kind": "signs"}],
+        "evidence": {"families": ["bm25"]},
+        "prior": [],
+    }
+    made = synthleak.run(parse_spec(spec), tmp_path / "run", runtime=synthleak.Runtime(workers=1))
+    page = render(made.results).decode()
+    section = page[page.index('<section id="canaries"') :]
+    section = section[: section.index("</section>")]
+    assert "look at the tokenizer" in section and "vocabulary" not in section
+    assert "look at the tokenizer" in made.headline

@@ -13,7 +13,7 @@ from synthleak.analyses.analysis import analyses
 from synthleak.core.cell import FOUND, WORDS, Cell
 from synthleak.metrics.verdict_statistics import by_column
 from synthleak.report.page import Page, Said
-from synthleak.report.verdict import capital
+from synthleak.report.verdict import CHANNELS, capital
 from synthleak.report.writing import Column, asset, sheet, tagged, telling, words_in
 
 LAYOUT = tomllib.loads(asset("columns.toml"))
@@ -96,7 +96,7 @@ def count_named(page: Page) -> int | None:
 def canaries(page: Page) -> list[dict[str, Any]]:
     """Return the cells of pools that were written for the test (docs/method.md §13).
 
-    `place` is the first row of the cell in `cells`.
+    `place` is the first row of the cell in `cells`; `channels` says what marks came through.
     """
     pools, places = page.summary["pools"], page.places("cells")
     return [
@@ -105,9 +105,26 @@ def canaries(page: Page) -> list[dict[str, Any]]:
             "place": places[cell][0],
             "targets": pools[cell.pool]["written"],
             "copies": pools[cell.pool]["copies"],
+            "channels": _channels(page, cell),
+            "promised": page.rows("cells")[places[cell][0]].epsilon_claim is not None,
         }
         for cell in page.cells
         if "written" in pools.get(cell.pool, {})
+    ]
+
+
+def _channels(page: Page, cell: Cell) -> list[str]:
+    """Name the marks that pass their chance limit, and tell more than any text does."""
+    if not next(one.leaks for one in page.verdicts if one.cell == cell):
+        return []
+    rows = [page.rows("proxies")[place] for place in page.places("proxies").get(cell, [])]
+    by_text = max((row.auc for row in rows if row.family != "marker"), default=0.0)
+    return [
+        words
+        for proxy, words in CHANNELS.items()
+        if any(
+            row.proxy == proxy and row.auc > max(row.auc_ceiling or 1.0, by_text) for row in rows
+        )
     ]
 
 

@@ -12,12 +12,20 @@ from operator import attrgetter
 
 from synthleak.analyses.ladder import MODEL
 from synthleak.core.cell import CANNOT_SAY, FOUND, LEVEL, NONE_FOUND, counted_cells, noun
+from synthleak.evidence.table import record_name
 from synthleak.metrics.verdict_statistics import BY_NAME
 from synthleak.report.results import CellResult
 
 COUNTED = "Under add/remove this may be no more than the number of records."
 """Said where an instance without the target has a record less."""
 NOBODY = "Canaries are written for the test: a worst case, and nobody's record."
+CHANNELS = {
+    "marker_character": "A character that only one record had came through: look at the tokenizer.",
+    "marker_word": "A word that only one record had came through: look at the vocabulary.",
+    "marker_length": "How long one record is came through: look at the limit of lengths.",
+    "marker_label": "A class that only one record had came through: look at the set of labels.",
+}
+"""What a leak of marks says of the generator, by the proxy that sees it (docs/canaries.md)."""
 NO_PROOF = "This does not prove that nothing leaks."
 UNDECLARED = (
     "This holds if members and holdout are a uniform random split, made before the release:"
@@ -45,6 +53,7 @@ def details(result: CellResult) -> list[str]:
             size_line(result),
             _people(result),
             _decided_by(result),
+            _channel(result),
             _gain(result),
             one_release_line(result) if result.sizes else None,
         )
@@ -250,6 +259,13 @@ def _decided_by(result: CellResult) -> str | None:
     search = "all signals" if result.cells == 1 else f"all signals and {result.cells} cells"
     statistic = BY_NAME[row.deciding_statistic].short
     return f"Decided by the {statistic} of {row.deciding_proxy} (p = {p:.2g} over {search})."
+
+
+def _channel(result: CellResult) -> str | None:
+    """Name the channel where a mark decided: of records that were written, or of a check."""
+    if not result.canaries and result.copies is None:
+        return None
+    return CHANNELS.get(record_name(result.rows[0].deciding_proxy or ""))
 
 
 def _gain(result: CellResult) -> str | None:

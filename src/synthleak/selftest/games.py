@@ -53,8 +53,8 @@ class Game:
     """One game: a generator of the registry, or one made by `instead` for the pool's targets.
 
     `as_stated` reads the generator's claim about records as if it were about persons; `looks` are
-    declared before the last one, after all `instances`; `sizes` are those of a release. `targets` is
-    how many records, or persons, are asked about.
+    declared before the last one, after all `instances`; `sizes` are those of a release. `targets`
+    is how many records, or persons, are asked about; `also` are the opt-in families.
     """
 
     design: str

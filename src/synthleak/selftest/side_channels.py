@@ -1,7 +1,7 @@
 """Games of the self-test with canaries: generators that keep a promise and break it beside it.
 
 All count symbols with the noise of their claim. What each takes from private records as it is, an
-alphabet, a vocabulary, a limit of lengths or a set of classes, is not part of what they account for.
+alphabet, a vocabulary, a limit of lengths or a set of classes, is not in their account.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from synthleak.audit.setup import Setup
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
@@ -24,7 +23,7 @@ from synthleak.selftest.games import INSTEAD, Game
 
 FREQUENT = 20
 """How often a private word occurs that becomes part of a vocabulary."""
-LIMIT = {"characters": 200, "words": 40}
+LIMIT = {"characters": 100, "words": 40}
 """Symbols of the longest text, unless private records say how many."""
 FLOOR = 0.1
 """Of σ, what every symbol counts at least: a model gives no symbol the probability 0."""

@@ -145,7 +145,8 @@ class _Marks:
         )
         self._longest = max(len(record.text.split()) for record in records)
         self._labelled = any(record.labels for record in records)
-        self._signs = [SIGNS[n] for n in self._rng.permutation(len(SIGNS)).tolist()]
+        drawn: list[int] = self._rng.permutation(len(SIGNS)).tolist()
+        self._signs = [SIGNS[n] for n in drawn]
         letters = fold("".join(word for words in texts for word in words))
         self._letters = [letter for letter in letters if letter.isalpha()] or [*ascii_lowercase]
         self._drawn: set[str] = set()
