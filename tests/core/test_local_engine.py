@@ -226,16 +226,55 @@ def test_estimate_covers_the_stages_to_come() -> None:
                 now[0] += each
                 stage.advance()
     assert screen.text.splitlines() == [
-        "[1/3] releases: 1 of 2 (50%), about 2 min 30 s left in all",  # 10, 40 and 100
-        "[1/3] releases: 2 of 2 (100%), about 2 min 20 s left in all",
-        "[1/3] releases: 2 in 20 s",
-        "[2/3] observations: 1 of 2 (50%), about 3 min 10 s left in all",  # 90 and 100
-        "[2/3] observations: 2 of 2 (100%), about 1 min 40 s left in all",
-        "[2/3] observations: 2 in 3 min 0 s",
-        "[3/3] measurements: 1 of 2 (50%), about 50 s left in all",
-        "[3/3] measurements: 2 of 2 (100%), about 0 s left in all",
-        "[3/3] measurements: 2 in 1 min 40 s",
+        "1. releases: 1 of 2 (50%), about 10 s left in this step",  # nothing else was timed yet
+        "1. releases: 2 of 2 (100%), about 0 s left in this step",
+        "1. releases: 2 in 20 s",
+        "2. observations: 1 of 2 (50%), about 7 min 50 s left in all",  # 90, and 3.8 times 100
+        "2. observations: 2 of 2 (100%), about 6 min 20 s left in all",
+        "2. observations: 2 in 3 min 0 s",
+        "3. measurements: 1 of 2 (50%), about 50 s left in all",
+        "3. measurements: 2 of 2 (100%), about 0 s left in all",
+        "3. measurements: 2 in 1 min 40 s",
     ]
+
+
+def test_stages_that_are_shown_are_numbered_without_gaps() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    lines.expect({"releases": 0, "observations": 1, "measurements": 1})
+    for title, each in (("releases", 5.0), ("observations", 0.1), ("measurements", 5.0)):
+        with lines.stage(title, 1) as stage:
+            now[0] += each
+            stage.advance()
+    numbers = [line.partition(". ")[::2] for line in screen.text.splitlines()]
+    assert {(n, text.partition(":")[0]) for n, text in numbers} == {
+        ("1", "releases"),
+        ("2", "measurements"),
+    }
+
+
+def test_no_time_left_is_told_before_the_pace_is_steady() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    with lines.stage("releases", 1000) as stage:
+        now[0] += 60.0  # what the first step waits for: a model is read
+        stage.advance()
+        for _ in range(300):
+            now[0] += 0.5
+            stage.advance()
+    told = [line for line in screen.text.splitlines() if "left" in line]
+    assert "left" not in screen.text.splitlines()[0]
+    assert told and all(4 * 60 < _seconds(line) < 20 * 60 for line in told)
+
+
+def test_a_steady_pace_is_told_before_a_tenth_is_done() -> None:
+    screen, now = Screen(terminal=False), [0.0]
+    lines = Lines(screen, clock=lambda: now[0])  # type: ignore[arg-type]
+    with lines.stage("releases", 1000) as stage:
+        for _ in range(40):
+            now[0] += 1.0
+            stage.advance()
+    assert "about 16 min" in screen.text.splitlines()[-2]
 
 
 def test_a_slow_stage_raises_what_is_expected_of_later_ones() -> None:
@@ -271,7 +310,7 @@ def test_a_bar_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] += 5000.0
         stage.note("training 100 instances, step 12 of 200", 100.0)
     first = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text).splitlines()[0]
-    assert "[1/1] releases: 0 of 1,000 (10%), about 12 h 30 min left in all" in first
+    assert "1. releases: 0 of 1,000 (10%), about 12 h 30 min left in this step" in first
     assert len(first) <= 80
 
 

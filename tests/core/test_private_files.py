@@ -19,6 +19,7 @@ from synthleak.core.private_files import (
     PRIVATE,
     TemporaryHome,
     private_home,
+    running_in,
     sweep_homes,
     working_in,
 )
@@ -33,9 +34,21 @@ with working_in(Path(sys.argv[1])):
 """
 
 
-def hold(folder: Path, seconds: float) -> subprocess.Popen[str]:
+NOTE = """
+import sys, time
+from pathlib import Path
+from synthleak.core.engine.progress import Noted, Silent
+from synthleak.core.private_files import note_progress, working_in
+with working_in(Path(sys.argv[1])):
+    with Noted(Silent(), note_progress).stage("releases", 40) as stage:
+        print("held", flush=True)
+        time.sleep(float(sys.argv[2]))
+"""
+
+
+def hold(folder: Path, seconds: float, script: str = HOLD) -> subprocess.Popen[str]:
     """Hold a folder in another process."""
-    words = [sys.executable, "-c", HOLD, str(folder), str(seconds)]
+    words = [sys.executable, "-c", script, str(folder), str(seconds)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     return process
@@ -195,3 +208,40 @@ def test_a_home_that_nobody_holds_is_swept(tmp_path: Path, monkeypatch: pytest.M
     with private_home() as home:
         sweep_homes()
         assert list(tmp_path.iterdir()) == [home]
+
+
+def test_another_process_reads_how_far_a_run_is(tmp_path: Path) -> None:
+    assert running_in(tmp_path) is None
+    other = hold(tmp_path, 60, NOTE)
+    try:
+        run = running_in(tmp_path)
+        assert run is not None and run.process == f"process {other.pid}"
+        assert (run.progress["stage"], run.progress["of"]) == ("releases", 40)
+    finally:
+        other.kill()
+        other.communicate()
+    assert (tmp_path / PRIVATE).exists() and running_in(tmp_path) is None  # what it left
+
+
+@pytest.mark.parametrize("start", ["1", ""])
+def test_a_process_that_took_the_number_of_a_killed_run_is_not_it(
+    tmp_path: Path, start: str
+) -> None:
+    home = tmp_path / PRIVATE / private_files.own_name()
+    home.mkdir(parents=True)
+    (home / private_files.PROGRESS).write_text(f'{{"start": "{start}"}}', encoding="utf-8")
+    run = running_in(tmp_path)
+    assert (run is None) == bool(start)  # where the system does not say when it started, it counts
+
+
+def test_a_run_on_another_machine_counts_while_it_holds_the_lock(tmp_path: Path) -> None:
+    other = hold(tmp_path, 60)
+    try:
+        (here,) = (tmp_path / PRIVATE).iterdir()
+        here.rename(here.with_name("elsewhere-7"))
+        run = running_in(tmp_path)
+        assert run is not None and run.process == "process 7 on elsewhere"
+    finally:
+        other.kill()
+        other.communicate()
+    assert running_in(tmp_path) is None

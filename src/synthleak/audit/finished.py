@@ -5,6 +5,7 @@ Several audits are given as `Audit`s, run folders, or pairs of a name and one of
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +24,10 @@ from synthleak.audit.steps.observations import (
 )
 from synthleak.audit.steps.releases import is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.work import MEASUREMENTS, META, is_decided
-from synthleak.core.engine.progress import Progress, default_progress
+from synthleak.core.engine.progress import Progress, default_progress, rounded
 from synthleak.core.errors import UserError
 from synthleak.core.locations import Location, Url
+from synthleak.core.private_files import Running, running_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.store import name_of, until_whole
 from synthleak.report.compare import Compared
@@ -53,19 +55,41 @@ def open_finished(
 
 
 def status(out: Location | str) -> Status:
-    """Say how far the audit of a run folder is, per cell; it may be running. Nothing is written.
+    """Say how far the audit of a run folder is, per cell; it may be running, and until when.
+
+    Nothing is written.
 
     What the store has lost since the audit was finished is named: `run` rebuilds it. The results
     can be read meanwhile.
     """
     audit = open_run(out, keep=False)
-    state, lost = _status(audit), audit.folder.missing()
+    state = _status(audit)
+    run = running_in(audit.folder.root)
+    if run is not None:
+        return replace(state, summary=_said_of(run), finished=False)
+    lost = audit.folder.missing()
     if not lost:
         return state
     summary = f"missing in the store: {first_of(lost)}; run it again to rebuild what is needed"
     if not state.finished:
         summary = f"{state.summary}; {summary}"
     return replace(state, summary=summary, finished=False)
+
+
+def _said_of(run: Running) -> str:
+    """Say which process works in a folder, how far it is and how long it will take.
+
+    >>> note = {"stage": "releases", "done": 3, "of": 40, "left": 721.0, "meaning": "left in all"}
+    >>> _said_of(Running("process 993", note))
+    'running, process 993, about 12 min left (releases: 3 of 40)'
+    """
+    note = run.progress
+    if not note:
+        return f"running, {run.process}"
+    left = max(0.0, note["left"] - (time.time() - note.get("at", time.time())))
+    meaning = note["meaning"].removesuffix(" in all")
+    words = f", about {rounded(left)} {meaning}" * bool(meaning)
+    return f"running, {run.process}{words} ({note['stage']}: {note['done']:,} of {note['of']:,})"
 
 
 def _status(audit: Audit, but: Sequence[str] = ()) -> Status:

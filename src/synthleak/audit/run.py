@@ -34,9 +34,9 @@ from synthleak.audit.steps.work import (
     say_news,
 )
 from synthleak.core.cell import counted_cells
-from synthleak.core.engine.progress import Progress, default_progress, duration
+from synthleak.core.engine.progress import Noted, Progress, default_progress, duration
 from synthleak.core.locations import Location, locate
-from synthleak.core.private_files import Hold
+from synthleak.core.private_files import Hold, note_progress
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, Spec, as_loaded
 from synthleak.core.store import StagedStore, until_whole
@@ -74,7 +74,7 @@ def run(
     commitment = None if committed is None else read_commitment(Path(committed))
     started, folder, loaded = time.monotonic(), RunFolder(locate(out)), as_loaded(spec)
     runtime = runtime or Runtime.of(loaded.spec.runtime)
-    progress = progress or default_progress()
+    progress = Noted(progress or default_progress(), note_progress)
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         was_whole = folder.take_stock(loaded)
         staged = StagedStore(folder.store)

@@ -11,6 +11,7 @@ URL lie in the temporary folder of each machine that works for it.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -22,13 +23,15 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 from synthleak.core.errors import StoreError
 from synthleak.core.locations import Location, Url
@@ -48,6 +51,8 @@ _ASK_AGAIN = 0.5
 log = logging.getLogger("synthleak.store")
 HOME = "synthleak-run-"
 """How the private folder of a process begins, where it lies among temporary files."""
+PROGRESS = "progress"
+"""A private file that says how far the run is."""
 PROGRAM = "program"
 """A private file with the process group of a program, to end it if its worker cannot any more."""
 
@@ -177,6 +182,75 @@ def _end_programs(home: Path) -> None:
                 number, _, start = note.read_text(encoding="ascii").partition(" ")
                 if int(number) > 1 and start_of(int(number)) == start:
                     os.killpg(int(number), signal.SIGKILL)
+
+
+def note_progress(content: Mapping[str, Any]) -> None:
+    """Write down how far the run of this process is, for `running_in`; it goes with the run."""
+    home = _home.get()
+    if home is not None:
+        about = {**content, "at": time.time(), "start": start_of(os.getpid())}
+        with suppress(OSError):
+            write_whole(home / PROGRESS, json.dumps(about).encode())
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that holds a folder: its process, and what it last noted of its progress."""
+
+    process: str
+    progress: Mapping[str, Any]
+
+
+def running_in(folder: Location) -> Running | None:
+    """Return the run that holds a folder; what a killed one left there does not count."""
+    with suppress(OSError, StoreError, StopIteration, ValueError, TypeError):
+        if isinstance(folder, Url):
+            lease = folder / LEASE
+            name, age = lease.read_text(encoding="utf-8"), datetime.now(UTC) - lease.modified()
+            recent = age.total_seconds() < LEASE_SECONDS
+            return Running(_process(name), {}) if name and recent else None
+        home = next((folder / PRIVATE).iterdir())
+        host, _, process = home.name.rpartition("-")
+        noted = home / PROGRESS
+        content = json.loads(noted.read_text(encoding="utf-8")) if noted.is_file() else {}
+        if host == socket.gethostname():
+            alive = _is_alive(int(process), content.get("start"))
+        else:
+            alive = _is_locked(folder)
+        return Running(_process(home.name), content) if alive else None
+    return None
+
+
+def _is_alive(process: int, start: str | None) -> bool:
+    """Say whether a process runs that started then."""
+    now = start_of(process)
+    if start and now:
+        return start == now
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's
+        pass
+    return True
+
+
+def _is_locked(folder: Path) -> bool:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        return lock(handle, shared=True) is False
+    finally:
+        os.close(handle)
+
+
+def _process(name: str) -> str:
+    """Say which process a name of `own_name` is, and on which machine if it is another.
+
+    >>> _process("elsewhere-12")
+    'process 12 on elsewhere'
+    """
+    host, _, process = name.rpartition("-")
+    return f"process {process}" + f" on {host}" * (host != socket.gethostname())
 
 
 def note_program(folder: Path, process: int) -> None:
@@ -318,10 +392,10 @@ def _held(folder: Location, wait: bool) -> Iterator[None]:
             os.close(handle)
 
 
-def lock(handle: int) -> bool | None:
+def lock(handle: int, *, shared: bool = False) -> bool | None:
     """Lock an open folder; return whether that succeeded, or None where there are no locks."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except (OSError, AttributeError):
