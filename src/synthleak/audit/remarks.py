@@ -35,7 +35,7 @@ class Remark:
 def remarks_on(setup: Setup) -> list[Remark]:
     """Return what was found in the files, what the verdict rests on, and what it cannot show.
 
-    These concern an existing release; of a game nothing is said.
+    The most important come first. These concern an existing release; of a game nothing is said.
     """
     preconditions = preconditions_of(setup)
     if preconditions is None:
@@ -56,13 +56,10 @@ def remarks_on(setup: Setup) -> list[Remark]:
     found = [Remark(item.kind.capitalize(), item.line, "files") for item in findings]
     persons = persons_in(setup)
     people = [] if persons is None else [_people(persons, setup.spec.game.max_records)]
-    return [
-        *copies,
-        *people,
-        *found,
-        blind_remark(preconditions),
-        *_limits(setup, preconditions),
-    ]
+    blind, rests_on = blind_remark(preconditions), _rests_on(preconditions)
+    split = [blind, rests_on] if preconditions.blind.unfair else [rests_on]
+    passed = [] if preconditions.blind.unfair else [blind]
+    return [*split, *found, *_limits(setup, preconditions), *people, *passed, *copies]
 
 
 def _people(persons: Persons, most: int) -> Remark:
@@ -83,12 +80,13 @@ def copies_line(copies: Copies, unit: Unit = "record") -> str:
     exact, near = copies.verbatim, copies.near
     stand = "have a record that stands" if unit == "person" else "stand"
     parts = [
-        f"{exact[0]:,} of {copies.members:,} members and {exact[1]:,} of {copies.holdout:,} holdout"
-        f" {noun(unit)} {stand} in the release word for word (p = {copies.p_verbatim:.2g})"
+        f"{exact[0]:,} of {counted(copies.members, 'member')} and {exact[1]:,} of"
+        f" {copies.holdout:,} holdout {noun(unit, copies.holdout)} {stand} in the release word for"
+        f" word (p = {copies.p_verbatim:.2g})"
     ]
     if copies.looked:
         parts.append(
-            f"{near[0]:,} members and {near[1]:,} holdout {noun(unit)} nearly so"
+            f"{counted(near[0], 'member')} and {near[1]:,} holdout {noun(unit, near[1])} nearly so"
             f" (p = {copies.p_all:.2g} with the verbatim ones)"
         )
     else:
@@ -117,10 +115,13 @@ def blind_remark(preconditions: Preconditions) -> Remark:
     )
 
 
+def _rests_on(preconditions: Preconditions) -> Remark:
+    return Remark("What the verdict rests on", RESTS_ON[preconditions.declared], "split")
+
+
 def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     reference = any(plan.sets[-1].form == "raw" for plan in setup.plans.values())
     said = [
-        Remark("What the verdict rests on", RESTS_ON[preconditions.declared], "split"),
         Remark(
             "One release",
             "The verdict concerns this release. Another release of the same generator may give away"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 from synthleak.cli.gate import Gate
 from synthleak.cli.options import How, command
 from synthleak.cli.output import columns_of, print_json, print_prose, print_table
+from synthleak.core.cell import counted
 from synthleak.core.errors import UserError
 from synthleak.core.locations import Location
 from synthleak.core.validation import name_of_file
@@ -95,6 +96,7 @@ def check(
     id_field: str,
     include_text: bool,
     wide: bool,
+    caveats: bool,
     gate: Gate,
     wait: bool,
     how: How,
@@ -122,8 +124,7 @@ def check(
     elif not how.quiet:
         show(audit, how, wide=wide, also=_claim_lines(audit))
         _show_copies(audit, include_text)
-        for remark in (audit.results.check or {})["remarks"]:
-            print_prose(f"{remark['name']}: {remark['text']}")
+        _show_caveats((audit.results.check or {})["remarks"], every=caveats)
     gate.apply(audit)
 
 
@@ -174,6 +175,18 @@ def _show_copies(audit: Audit, with_text: bool) -> None:
     print_table(rows, title=f"copies ({len(audit.copies):,}: results/copies.csv)")
 
 
+SHOWN_CAVEATS = 2
+
+
+def _show_caveats(remarks: Sequence[Mapping[str, Any]], *, every: bool) -> None:
+    """Print the first caveats, which are the most important ones, or all."""
+    shown = remarks if every else remarks[:SHOWN_CAVEATS]
+    for remark in shown:
+        print_prose(f"{remark['name']}: {remark['text']}")
+    if hidden := dict.fromkeys(remark["name"] for remark in remarks[len(shown) :]):
+        print_prose(f"More with --caveats: {', '.join(hidden)}.")
+
+
 def _summary(audit: Audit) -> dict[str, Any]:
     about = audit.results.check or {}
     return {
@@ -200,7 +213,6 @@ def demo(out: Path, records: Path | None, wide: bool, how: How) -> None:
 
 def write_records(path: Path) -> int:
     """Write the records of the demo to a file, to try other commands with; return how many."""
-    from synthleak.core.errors import UserError
     from synthleak.core.whole_files import write_whole, writing
     from synthleak.corpus.readers.demo import Demo
     from synthleak.preflight.split import json_lines
@@ -248,7 +260,7 @@ def _show(adjudication: Adjudication, only_list: bool) -> None:
     if adjudication.rows:
         print_table(_differences(adjudication), title="both kinds in one pool")
     if only_list and adjudication.waiting:
-        click.echo(f"to settle them, {adjudication.waiting:,} releases have to be made")
+        click.echo(f"to settle them, {counted(adjudication.waiting, 'more release')} must be made")
 
 
 def _flags(adjudication: Adjudication) -> list[dict[str, Any]]:

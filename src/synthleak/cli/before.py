@@ -74,7 +74,9 @@ def split(
     of = f" of {counted(written.groups, 'group')}" if written.groups else ""
     known = f", {written.reference:,} for reference" * bool(written.reference)
     again = f"; left out: {counted(written.repeated, 'repeated text')}" * bool(written.repeated)
-    click.echo(f"{written.members:,} members, {written.holdout:,} held back{known}{of}{again}")
+    click.echo(
+        f"{counted(written.members, 'member')}, {written.holdout:,} held back{known}{of}{again}"
+    )
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
     files = ["members", "holdout", *["reference"] * bool(written.reference)]
     fields = {"text": text, "id": id_field, "group": group}
@@ -211,8 +213,8 @@ def export(spec: Path, folder: Path | None, generator: str | None, kit: Path | N
     places = " and ".join(str(place) for place in (folder, kit) if place is not None)
     tasks = "tasks.tsv in it" if folder is None else str(folder / "tasks.tsv")
     click.echo(
-        f"wrote {done.sets:,} training files to {places}; {done.releases:,} releases are to be"
-        f" made, as {tasks} lists them"
+        f"wrote {counted(done.sets, 'training file')} to {places};"
+        f" {counted(done.releases, 'release')} to be made, as {tasks} lists them"
     )
 
 
@@ -277,10 +279,12 @@ def canaries(
     if as_json:
         print_json({**asdict(drawn), "folder": str(drawn.folder)})
         return
-    held = f"; {drawn.held_back:,} records were held back for their words" * bool(drawn.held_back)
+    held = f"; {counted(drawn.held_back, 'record')} held back for their words" * bool(
+        drawn.held_back
+    )
     click.echo(
         f"{drawn.members + drawn.holdout:,} canaries, {drawn.members:,} of which joined"
-        f" {drawn.trained - drawn.members:,} records{held}"
+        f" {counted(drawn.trained - drawn.members, 'record')}{held}"
     )
     click.echo(f"train on {out / 'train.jsonl'}, then")
     files = ["members", "holdout", "reference"]

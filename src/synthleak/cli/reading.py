@@ -229,7 +229,7 @@ def figures(
         for form in formats or ("svg",):
             data = draw(figure, form, theme, width)  # type: ignore[arg-type]
             write_file(target / f"{name}.{form}", data)
-    click.echo(f"{len(by_name)} figures in {target}")
+    click.echo(f"{counted(len(by_name), 'figure')} in {target}")
 
 
 @command("tables")
@@ -250,7 +250,7 @@ def tables(
         return
     for name, text in texts.items():
         write_file(out / name, text.encode())
-    click.echo(f"{len(made_tables.tables)} tables in {out}", err=True)
+    click.echo(f"{counted(len(made_tables.tables), 'table')} in {out}", err=True)
 
 
 @command("verify")
@@ -273,7 +273,7 @@ def verify(
         print_json({"verified": verification.verified, **asdict(verification)})
     else:
         print_table([asdict(finding) for finding in verification.findings])
-        again = f" ({replay} units of draw {draw} made again)" if replay else ""
+        again = f" ({counted(replay, 'unit')} of draw {draw} made again)" if replay else ""
         left = sum(finding.outcome == UNCHECKED for finding in verification.findings)
         more = f", {left} of {len(verification.findings)} not checked" if left else ""
         click.echo(("verified" if verification.verified else "differs") + again + more)

@@ -131,6 +131,10 @@ def sampled(
     ]
 
 
+_said_cut: set[int] = set()
+"""Limits of length at which records were cut, and this process has said so."""
+
+
 def _examples(
     generator: DpSgd, shared: SharedBackbone, requests: Sequence[Request], longest: int
 ) -> tuple[list[list[Example]], list[NDArray[np.int64]] | None]:
@@ -152,7 +156,8 @@ def _examples(
             examples.append(known[key][0])
         sets.append(examples)
     cut = sum(was_cut for _, was_cut in known.values())
-    if cut:
+    if cut and longest not in _said_cut:
+        _said_cut.add(longest)
         log.warning(
             "%d of %d records are longer than max_tokens = %d and were cut",
             cut,
