@@ -18,6 +18,7 @@ TERMS = (
     "control pool",
     "cross-fitted figure (deployable figure)",
     "epsilon and delta (ε, δ)",
+    "grade (strong leak, trace)",
     "Holm adjustment",
     "leak",
     "member",

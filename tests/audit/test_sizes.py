@@ -28,6 +28,7 @@ from synthleak.core.seeds import stream
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.readers.demo import Demo
+from synthleak.report.verdict import sentence
 
 ONE = Runtime(workers=1)
 SIZES = [5, 20, 60]
@@ -112,8 +113,11 @@ def test_tables_have_every_size(audit: Audit) -> None:
 def test_headline_says_up_to_how_many_texts(audit: Audit) -> None:
     first = next(row.leaks_from for row in audit.cells if row.generator == "echo")
     said = audit.headline
-    assert (f"with {first} the records can be told" in said) or (f"shows in {first} texts" in said)
-    assert "An attacker who sees a single release of 60 texts" in said
+    assert (f"with {first} the records can be recognised" in said) or (
+        f"shows in {first} texts" in said
+    )
+    behind = next(one for one in audit.results.cells if one.cell.generator == "echo")
+    assert "An attacker who sees a single release of 60 texts" in sentence(behind)
 
 
 def test_a_gate_can_name_the_size(audit: Audit) -> None:
@@ -208,7 +212,10 @@ def test_a_series_says_after_which_release_the_records_can_be_told() -> None:
     assert [row.release_size for row in rows] == [240, 120, 60]
     assert [row.verdict.split(" at ")[0] for row in rows] == ["leak found", *["none found"] * 2]
     assert rows[0].leaks_from == 240
-    assert "Nothing was found up to 120 texts; with 240 the records can be told" in audit.headline
+    assert (
+        "Nothing was found up to 120 texts; with 240 the records can be recognised"
+        in audit.headline
+    )
 
 
 def test_a_part_of_a_series_is_what_was_published_first() -> None:

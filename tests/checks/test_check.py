@@ -247,7 +247,9 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     options = ("--release-text", "output", "--encoder", "hashing", "--workers", "1")
     done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Leak found. 13 of 70 members can be named (")
+    assert done.stdout.startswith(
+        "Do not publish as anonymous: of 70 members asked about, 13 can be recognised"
+    )
     assert "Copies in synthetic: 12 of 70 members" not in done.stdout  # a caveat that is not shown
     words = [*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", "--caveats"]
     every = cli(*words, cwd=files).stdout
@@ -365,7 +367,9 @@ def test_too_few_members_cannot_say(held_out: int, tmp_path: Path) -> None:
     """Five members: an AUC of 0.9 would often be missed, whatever the holdout."""
     texts = [record.text for record in write_demo(2 * held_out + 65, 3)]
     audit = synthleak.check(texts[:5], texts[5 : 5 + held_out], texts[-60:], random_split=True)
-    assert audit.leak_found is None and audit.headline.startswith("Cannot say: too few trials")
+    assert audit.leak_found is None and audit.headline.startswith(
+        "Undecided: 5 members are too few to tell"
+    )
     assert all(row.cannot_say for row in audit.cells)
     assert all(row.power_auc is None or row.power_auc > 0.9 for row in audit.cells)
     assert undecided(parse_gate("leak_found"), audit.cells) == audit.cells

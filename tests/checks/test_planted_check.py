@@ -78,18 +78,20 @@ def audit(folder: Path) -> synthleak.Audit:
     )
 
 
-def test_the_headline_names_people_and_what_decided(audit: synthleak.Audit) -> None:
+def test_the_headline_counts_people_and_copies(audit: synthleak.Audit) -> None:
     (row,) = audit.cells
     named = [one.record for one in audit.records if one.q_value <= 0.1]
     assert row.named == len(named) and len(PLANTED.keys() & set(named)) >= 35
     assert len(set(named) - PLANTED.keys()) <= 0.2 * len(named)
     assert audit.headline.startswith(
-        f"Leak found. {len(named)} of {SIZE} members can be named (expect 1 in 10 to be wrong);"
-        f" {audit.cells[0].copied_members} are copied word for word or nearly so"
-        f" ({COPIED} word for word). Decided by the "
+        f"Do not publish as anonymous: of {SIZE} members asked about, {len(named)} can be"
+        f" recognised as having been used; {row.copied_members} of {SIZE} members are copied"
+        f" word for word or nearly so ({COPIED} word for word)."
     )
-    assert f"of {row.deciding_proxy} (p = " in audit.headline
-    assert "An attacker who fixed the method in advance" in audit.headline
+    behind = json.loads((audit.folder.results / "summary.json").read_text(encoding="utf-8"))
+    assert f"of {row.deciding_proxy} (p = " in behind["cells"][0]["verdict"]
+    assert "An attacker who fixed the method in advance" in behind["cells"][0]["verdict"]
+    assert not re.search(r"AUC|p =|ε", audit.headline) and row.grade == "strong"
 
 
 def test_an_audit_answers_in_one_word(audit: synthleak.Audit, tmp_path: Path) -> None:
@@ -116,10 +118,9 @@ def test_pandas_is_needed_for_frames_alone(
 
 def test_every_view_has_the_same_headline(audit: synthleak.Audit, folder: Path) -> None:
     summary = json.loads((folder / "run/results/summary.json").read_text(encoding="utf-8"))
-    assert summary["headline"] == audit.headline == summary["cells"][0]["verdict"]
+    assert summary["headline"] == audit.headline
     page = html.unescape((folder / "run/report.html").read_text(encoding="utf-8"))
-    lead, rest = audit.headline.split(" ", 2)[:2], audit.headline.split(" ", 2)[2]
-    assert f"{' '.join(lead)}</strong> {rest}</p>" in page
+    assert audit.headline in " ".join(re.sub(r"<[^>]+>", "", page).split())
     assert audit.headline in html.unescape(audit._repr_html_())
     words = ("check", "--members", "train.jsonl", "--holdout", "held.jsonl", "--release")
     options = ("synthetic.jsonl", "--random-split", "--out", "run", "--workers", "1")

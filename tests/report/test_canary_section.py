@@ -104,8 +104,8 @@ def test_the_claim_is_that_of_all_copies(audit: Any) -> None:
 def test_words_name_canaries_and_nobody(audit: Any) -> None:
     said = [result for result in audit.results.cells if result.cell.generator == "echo"]
     people, canaries = (" ".join(synthleak.report.verdict.details(one)) for one in said)
-    assert "8 canaries can be named" in canaries and "nobody's record" in canaries
-    assert "records can be named" in people and "nobody" not in people
+    assert "8 canaries can be recognised" in canaries and "nobody's record" in canaries
+    assert "records can be recognised" in people and "nobody" not in people
 
 
 def test_no_text_of_a_canary_is_in_the_results(audit: Any) -> None:

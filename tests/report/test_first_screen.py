@@ -104,7 +104,7 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, results: Aud
 
 
 def test_a_leak_of_all_together_is_called_weak(results: AuditResults) -> None:
-    """Where nobody can be named and no more are recognised than by chance, the row says so."""
+    """Where nobody can be recognised and no more are recognised than by chance, the row says so."""
     leaks = judged(results, *[Verdict(FOUND)] * 4)
     for value, named, weak in ((0.05, 0, True), (0.05, 3, False), (0.3, 0, False)):
         changed = recognising(with_cells(leaks, named=named), outlier=value, random=value)
@@ -122,7 +122,7 @@ def test_nobody_is_named_where_no_leak_was_found(results: AuditResults) -> None:
     for verdict, named in ((Verdict(FOUND), True), (Verdict(NONE_FOUND), False)):
         made = with_cells(judged(results, *[verdict] * 4), named=2)
         shown = text_of(render(made).decode())
-        assert ("can be named from all releases together" in shown) == named
+        assert ("can be recognised from all releases together" in shown) == named
         assert ("as happens by chance in 1 of 10 pools without a leak" in shown) != named
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,16 @@ from typing import Any, cast
 import pytest
 
 from synthleak.analyses.copies import Copies
-from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict, judge_cell
+from synthleak.core.cell import (
+    CANNOT_SAY,
+    FOUND,
+    NONE_FOUND,
+    TIED,
+    TOO_FEW,
+    Cell,
+    Verdict,
+    judge_cell,
+)
 from synthleak.metrics.measurements import Estimate
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import headline, one_release_line, sentence, size_line
@@ -43,9 +53,10 @@ def result(
         look=more.pop("look", 1),
         looks=more.pop("looks", 1),
         instances=10,
+        n_positive=5,
     )
-    named = more.pop("named", 45)
-    measured = SimpleNamespace(named=named, records=[None] * 500, crossfit_tpr=RATE)
+    named, rate = more.pop("named", 45), more.pop("rate", RATE)
+    measured = SimpleNamespace(named=named, records=[None] * 500, crossfit_tpr=rate)
     facts: dict[str, Any] = {
         "cell": Cell("c", "all", "synthetic", math.inf),
         "name": "synthetic (no ε stated), pool all",
@@ -57,6 +68,7 @@ def result(
         "counted": False,
         "copies": COPIES,
         "canaries": False,
+        "grade": "strong" * verdict.leaks,
         "planned": 100,
         "sizes": (),
         "measurements": measured,
@@ -70,7 +82,8 @@ def result(
 DECIDED = "Decided by the tail of containment_max (p = 0.002 over all signals)."
 FIXED = "An attacker who fixed the method in advance"
 LESS = f"{FIXED} reaches AUC 0.54 (chance limit 0.54), which chance alone could give."
-NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
+CAN = "can be recognised as having been used"
+NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
 
 
 @pytest.mark.parametrize(
@@ -100,18 +113,19 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
         ),
         (
             result(Verdict(FOUND), copies=None, deployable=STRONG),
-            "Leak found. 45 of 500 records can be named (expect 1 in 10 to be wrong)."
+            f"Leak found. 45 of 500 records {CAN} (expect 1 in 10 to be wrong)."
             f" {DECIDED} {FIXED} reaches AUC 0.71 (chance limit 0.57).",
         ),
         (
             result(Verdict(FOUND), copies=None, named=None, deployable=None),
-            "Leak found. About 72 of 100 members are recognised (chance limit 11) where 5 of 100"
-            f" others are taken for members. {DECIDED}",
+            "Leak found. Of 100 records about 72 are recognised from one release (by chance up to"
+            " 11) where 5 of 100 others are taken for members."
+            f" {DECIDED}",
         ),
         (
             result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), named=0, copies=None),
             "CLAIM BROKEN (ε ≥ 3.20 where 1.00 was claimed, p = 0.004); leak found. No single"
-            f" record can be named. {DECIDED} {LESS}",
+            f" record {CAN}. {DECIDED} {LESS}",
         ),
         (
             result(Verdict(NONE_FOUND)),
@@ -141,12 +155,12 @@ NAMED = "45 of 500 members can be named (expect 1 in 10 to be wrong)"
     ],
 )
 def test_sentence_of_each_kind_of_verdict(made: CellResult, expected: str) -> None:
-    assert sentence(made) == expected == headline([made])
+    assert sentence(made) == expected
 
 
 def test_few_members_are_not_told_as_of_a_hundred() -> None:
     said = sentence(result(Verdict(FOUND), named=None, copies=None, few=10))
-    assert "About 7 of 10 members are recognised (chance limit 1)" in said
+    assert "Of 10 records about 7 are recognised from one release (by chance up to 1)" in said
 
 
 @pytest.mark.parametrize(
@@ -173,23 +187,105 @@ def test_an_undeclared_split_is_said_unless_there_is_no_verdict() -> None:
     assert "declared" not in headline([result(Verdict(CANNOT_SAY, "x"))], "unstated")
 
 
-def test_several_cells_are_counted_and_the_strongest_is_told() -> None:
+def cell_at(epsilon: float, verdict: Verdict, **more: Any) -> CellResult:
+    return result(verdict, cell=Cell("c", "rare", "ngram", epsilon), copies=None, **more)
+
+
+NO_COPY = replace(COPIES, verbatim=(0, 0), p_all=1.0)
+TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed."
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (
+            result(Verdict(FOUND)),
+            f"Do not publish as anonymous: of 500 members asked about, 45 {CAN}; 3 of 500 members"
+            " are copied word for word.",
+        ),
+        (
+            result(Verdict(FOUND), copies=None, named=None),
+            "Do not publish as anonymous: of 100 records about 72 are recognised from one release"
+            " (by chance up to 11).",
+        ),
+        (
+            result(Verdict(FOUND), grade="trace", copies=None, rate=WEAK),
+            "Do not publish as anonymous yet: there is a trace of a leak, but it takes 10 releases"
+            " to see it, and one recognises hardly anybody beyond chance. What would settle it:"
+            " stronger privacy or fewer texts, and an audit with more releases or more records.",
+        ),
+        (
+            result(Verdict(FOUND), grade="trace", copies=NO_COPY, rate=replace(WEAK, null=0.6)),
+            "Do not publish as anonymous yet: there is a trace of a leak, but it shows in all"
+            " members together and recognises nobody beyond chance. What would settle it: stronger"
+            " privacy or fewer texts, and an audit with more members and more held-out records.",
+        ),
+        (
+            result(Verdict(NONE_FOUND), copies=NO_COPY),
+            "No leak was found, but a small one could be missed: one that tells a used record from"
+            " an unused one in up to 66 of 100 cases (guessing: 50). What would show smaller leaks:"
+            " more members and more held-out records.",
+        ),
+        (
+            result(Verdict(NONE_FOUND)),
+            "Do not publish yet: 3 of 500 members are copied word for word. What would settle it:"
+            " remove the rows that copy members, and check again.",
+        ),
+        (
+            result(Verdict(CANNOT_SAY, TOO_FEW), copies=NO_COPY),
+            f"Undecided: {TOO_LITTLE} What would settle it: 50 members and 50 held-out records, or"
+            " 20 and 300.",
+        ),
+        (
+            result(Verdict(CANNOT_SAY, TIED), copies=None),
+            f"Undecided: this audit cannot tell, because {TIED}. What would settle it: releases"
+            " that differ from each other.",
+        ),
+        (
+            result(Verdict(NONE_FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
+            "Do not rely on the promised privacy: the release shows more than it allows.",
+        ),
+        (
+            result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
+            "Do not rely on the promised privacy: the release shows more than it allows; of 500"
+            f" members asked about, 45 {CAN}.",
+        ),
+        (
+            result(Verdict(FOUND), copies=None, canaries=True),
+            "A record as unusual as those written for this test could leak: of 500 canaries asked"
+            f" about, 45 {CAN}. What would settle it: an audit of the most unusual real records.",
+        ),
+    ],
+)
+def test_headline_tells_what_to_do(made: CellResult, expected: str) -> None:
+    said = headline([made])
+    assert said == expected
+    assert not re.search(r"AUC|\bp\b|ε|containment", said)
+
+
+def test_decisions_are_listed_by_what_is_said_of_them() -> None:
     cells = [
-        result(Verdict(FOUND), cells=3, name="a"),
-        result(Verdict(FOUND), cells=3, name="b", deployable=STRONG),
-        result(Verdict(NONE_FOUND), cells=3, name="c"),
+        cell_at(8.0, Verdict(FOUND), grade="trace"),
+        cell_at(math.inf, Verdict(FOUND)),
+        cell_at(math.inf, Verdict(NONE_FOUND)),
+        *(cell_at(epsilon, Verdict(NONE_FOUND)) for epsilon in (5.0, 4.0, 3.0, 2.0, 1.0)),
     ]
-    said = headline(cells)
-    assert said.startswith(f"Leak found in 2 of 3 cells, the strongest is b. {NAMED}; 3 are copied")
-    assert "(p = 0.002 over all signals and 3 cells)" in said
-    assert "None found at this power in 1 of 3 cells: c." in said
-    assert said.endswith("Members are also copied, word for word or nearly, in a.")
+    assert headline(cells) == (
+        f"Do not publish as anonymous: of 500 records asked about, 45 {CAN}. Strong leak: ngram"
+        " without privacy. Trace of a leak: ngram with privacy budget 8. None found: ngram with"
+        " privacy budget 5, ngram with privacy budget 4, ngram with privacy budget 3 and 2 more."
+    )
+
+
+def test_people_are_told_before_canaries() -> None:
+    canaries = cell_at(1.0, Verdict(FOUND), canaries=True)
+    assert headline([canaries, cell_at(1.0, Verdict(NONE_FOUND))]).startswith("No leak was found")
 
 
 def test_people_are_called_people() -> None:
     made = sentence(result(Verdict(FOUND), unit="person", copies=None))
-    assert "45 of 500 people can be named" in made
-    assert "No single person can be named." in sentence(
+    assert f"45 of 500 people {CAN}" in made
+    assert f"No single person {CAN}." in sentence(
         result(Verdict(FOUND), unit="person", copies=None, named=0)
     )
 
@@ -219,7 +315,7 @@ def of_sizes(leaks_from: int | None, **more: Any) -> CellResult:
     ("leaks_from", "expected"),
     [
         (None, "Nothing was found in up to 8,000 texts."),
-        (8000, "Nothing was found up to 2,000 texts; with 8,000 the records can be told."),
+        (8000, "Nothing was found up to 2,000 texts; with 8,000 the records can be recognised."),
         (500, "A leak shows in 500 texts already, the fewest that were looked at."),
     ],
 )

@@ -117,6 +117,7 @@ class CellRow(CellColumns):
     cannot_say: str = ""
     release_size: int | None = None
     leaks_from: int | None = None
+    grade: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,30 @@ def judge_smaller(
         reason = _why_none(cell, p, len(cells) * looks)
         verdicts.append(CellVerdict(p, judge_cell(p, reason)))
     return verdicts
+
+
+STRONG_LEAK, TRACE = "strong", "trace"
+BEYOND = 2
+"""A strong leak gives away more than so many times what chance alone may."""
+
+
+def grade_of(measured: CellMeasurements, verdict: Verdict, copies: Copies | None) -> str:
+    """Grade a leak by whether one release is enough to recognise single records (§8.10).
+
+    Args:
+        measured: The measurements of its cell.
+        verdict: The verdict on it.
+        copies: Those in the release of a check; None in a game.
+
+    Returns:
+        `strong` or `trace`; nothing where no leak was found.
+    """
+    if not verdict.leaks:
+        return ""
+    rate = measured.crossfit_tpr
+    recognised = rate is None or rate.null is None or rate.value > BEYOND * rate.null
+    alone = any(one.q <= LEVEL and one.auc >= STRONG for one in measured.records)
+    return STRONG_LEAK if recognised or alone or (copies and copies.exceed) else TRACE
 
 
 def _why_none(cell: CellMeasurements, p: float | None, tests: int) -> str | None:
@@ -342,6 +367,7 @@ def _cell_columns(
         **columns_of(measured, "epsilon_claim named", p_cell="p"),
         **columns_of(judged, "p_holm claim_p_holm", verdict="words"),
         "cannot_say": (verdict.reason or "") if verdict.kind == CANNOT_SAY else "",
+        "grade": grade_of(measured, verdict, copies),
         **columns_of(
             measured.epsilon,
             epsilon_lower="lower",

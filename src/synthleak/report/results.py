@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from synthleak.analyses.analysis import Outcome, Study
-from synthleak.analyses.cells import CellRow, CellVerdict, power_of
+from synthleak.analyses.cells import CellRow, CellVerdict, grade_of, power_of
 from synthleak.analyses.copies import Copies
 from synthleak.analyses.gaps import MergedRow
 from synthleak.analyses.ladder import LadderRow
@@ -63,6 +63,11 @@ class CellResult:
     @property
     def verdict(self) -> Verdict:
         return self.judged.verdict
+
+    @property
+    def grade(self) -> str:
+        """`strong` or `trace`; nothing where no leak was found."""
+        return grade_of(self.measurements, self.verdict, self.copies)
 
     @property
     def deployable(self) -> Estimate | None:

@@ -1,17 +1,27 @@
 """The verdict in words: what a reader may conclude, and what not (docs/method.md §8).
 
-The order is that of a reader's questions: does it leak, whom, what shows it, what does an attacker
-gain who could not search. Terminal, page, notebook and JSON show these words and no others.
+The headline is for whoever decides, without statistics: whether to publish, who is recognised, what
+would settle it. The sentence on a cell has the figures behind it. Terminal, page, notebook and JSON
+show these words and no others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from synthleak.analyses.cells import STRONG_LEAK, TRACE
 from synthleak.analyses.ladder import MODEL
-from synthleak.core.cell import CANNOT_SAY, FOUND, LEVEL, NONE_FOUND, counted_cells, noun
+from synthleak.core.cell import (
+    BROKEN,
+    CANNOT_SAY,
+    LEVEL,
+    NONE_FOUND,
+    TIED,
+    TOO_FEW,
+    format_epsilon,
+    noun,
+)
 from synthleak.evidence.table import record_name
 from synthleak.metrics.verdict_statistics import BY_NAME
 from synthleak.report.results import CellResult
@@ -28,8 +38,8 @@ CHANNELS = {
 """What a leak of marks says of the generator, by the proxy that sees it (docs/canaries.md)."""
 NO_PROOF = "This does not prove that nothing leaks."
 UNDECLARED = (
-    "This holds if members and holdout are a uniform random split, made before the release:"
-    " nobody has declared that."
+    "This holds only if chance decided, before the release was made, who is a member and who is"
+    " held out: nobody has declared that."
 )
 
 
@@ -58,7 +68,7 @@ def details(result: CellResult) -> list[str]:
             one_release_line(result) if result.sizes else None,
         )
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
-    said = [*_there(_look(result), size_line(result), _copied(result)), _missed([result])]
+    said = [*_there(_look(result), size_line(result), _copied(result)), _missed(result)]
     return [*said, *_there(_gain(result)), NO_PROOF]
 
 
@@ -93,7 +103,7 @@ def _told_from(leaking: Sequence[CellResult]) -> str | None:
     if first == sizes[0]:
         return f"A leak shows in {first:,} texts already, the fewest that were looked at."
     quiet = max(size for size in sizes if size < first)
-    return f"Nothing was found up to {quiet:,} texts; with {first:,} the records can be told."
+    return f"Nothing was found up to {quiet:,} texts; with {first:,} the records can be recognised."
 
 
 def quiet_up_to(result: CellResult) -> int | None:
@@ -133,33 +143,46 @@ def _look(result: CellResult) -> str | None:
     return f"Found at the {ordinal} look, after {row.instances} of {result.planned} releases."
 
 
-def _missed(results: Sequence[CellResult]) -> str:
-    """Say what the weakest of these tests would miss."""
-    powers = [math.inf if one.power is None else one.power for one in results]
-    if not math.isfinite(max(powers)):
+def _missed(result: CellResult) -> str:
+    """Say what the weakest of its tests would miss."""
+    if result.power is None or not math.isfinite(result.power):
         return "What would be missed is unknown."
-    return f"A single signal's AUC below {max(powers):.2f} would often be missed."
+    return f"A single signal's AUC below {result.power:.2f} would often be missed."
+
+
+RECOGNISED = "can be recognised as having been used"
 
 
 def _people(result: CellResult) -> str | None:
     """Say who is hit: named records and copies, else how many of a hundred are recognised."""
-    named, copies = result.measurements.named, result.copies
+    named, copies = result.measurements.named, _copies_of(result)
     if named:
-        total = len(result.measurements.records)
-        kind = "canaries" if result.canaries else noun(result.rows[0].unit)
-        if copies:
-            kind = "people among the members" if _of_people(result) else "members"
-        said = f"{named:,} of {total:,} {kind} can be named (expect 1 in 10 to be wrong)"
-        return f"{said}; {_copies_of(result)}." if _copies_of(result) else f"{said}."
+        said = f"{named:,} of {_asked(result)} {RECOGNISED} (expect 1 in 10 to be wrong)"
+        return f"{said}; {copies}." if copies else f"{said}."
+    if named is None and (share := _share(result)):
+        return f"{capital(share)} where 5 of 100 others are taken for members."
+    return _copied(result) or f"No single {result.rows[0].unit} {RECOGNISED}."
+
+
+def _asked(result: CellResult) -> str:
+    """Return how many were asked about, and what they are called."""
+    kind = "canaries" if result.canaries else noun(result.rows[0].unit)
+    if result.copies is not None:
+        kind = "people among the members" if _of_people(result) else "members"
+    return f"{len(result.measurements.records):,} {kind}"
+
+
+def _share(result: CellResult) -> str | None:
+    """Say how many of a hundred members one release is enough to recognise; None if unknown."""
     rate = result.measurements.crossfit_tpr
-    if named is None and rate is not None:
-        of = result.few or 100
-        limit = "" if rate.null is None else f" (chance limit {of * rate.null:.0f})"
-        return (
-            f"About {of * rate.value:.0f} of {of} members are recognised{limit} where 5 of 100"
-            " others are taken for members."
-        )
-    return _copied(result) or f"No single {result.rows[0].unit} can be named."
+    if rate is None:
+        return None
+    of = result.few or 100
+    limit = "" if rate.null is None else f" (by chance up to {of * rate.null:.0f})"
+    if result.copies is not None:
+        return f"of {of} members about {of * rate.value:.0f} are recognised{limit}"
+    kind = "canaries" if result.canaries else noun(result.rows[0].unit)
+    return f"of {of} {kind} about {of * rate.value:.0f} are recognised from one release{limit}"
 
 
 def _copied(result: CellResult) -> str | None:
@@ -295,53 +318,212 @@ def _limit(ceiling: float | None) -> str:
     return "no chance limit" if ceiling is None else f"chance limit {ceiling:.2f}"
 
 
-def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
-    """Say what an audit found: of its one cell, or of the strongest cell of each verdict.
+COPIES = "copies"
+STANDINGS = (BROKEN, STRONG_LEAK, TRACE, COPIES, NONE_FOUND, CANNOT_SAY)
+"""What is said of a cell to whoever decides, the worst first."""
+LISTED = {
+    BROKEN: "Broken promise",
+    STRONG_LEAK: "Strong leak",
+    TRACE: "Trace of a leak",
+    COPIES: "Copies alone",
+    NONE_FOUND: "None found",
+    CANNOT_SAY: "Cannot say",
+}
+NAMES = 3
+"""Of more decisions of a kind the first ones are named, and the others counted."""
 
-    `declared` is what was declared of the split of a check.
+
+def standing(result: CellResult) -> str:
+    """Return what is said of a cell to whoever decides: one of `STANDINGS`.
+
+    Args:
+        result: The cell.
+    """
+    if result.verdict.contradiction is not None:
+        return BROKEN
+    if result.verdict.leaks:
+        return result.grade
+    copied = result.copies is not None and result.copies.exceed
+    return COPIES if copied else result.verdict.kind
+
+
+def worst(results: Iterable[CellResult]) -> CellResult:
+    """Return the cell by which others are told: people before canaries, then the worst.
+
+    Args:
+        results: The cells, of one decision or of several.
+    """
+    return max(
+        results,
+        key=lambda one: (
+            not (one.canaries and one.verdict.leaks),
+            -STANDINGS.index(standing(one)),
+            one.strength,
+        ),
+    )
+
+
+def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
+    """Say what an audit found, in plain sentences for whoever decides: no statistics.
+
+    Args:
+        results: The cells.
+        declared: What was declared of the split of a check.
     """
     return " ".join(headline_sentences(results, declared))
 
 
 def headline_sentences(results: Sequence[CellResult], declared: str | None = None) -> list[str]:
-    """Return the headline by sentences, the verdict first."""
-    parts = _sentences(results[0]) if len(results) == 1 else _overview(results)
+    """Return the headline by sentences: whether to publish, why, and what would settle it.
+
+    Args:
+        results: The cells.
+        declared: What was declared of the split of a check.
+    """
+    top = worst(results)
+    parts = [lead(top), *_there(_listing(results), _size_of(results, top), _look(top))]
+    parts += _there(settled_by(top))
     if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
         parts.append(UNDECLARED)
     return parts
 
 
-def _overview(results: Sequence[CellResult]) -> list[str]:
-    """Return the sentences on several cells, the worst first."""
-    kinds = {
-        kind: [one for one in results if one.verdict.kind == kind]
-        for kind in (FOUND, NONE_FOUND, CANNOT_SAY)
-    }
-    broken = [one.name for one in results if one.verdict.contradiction is not None]
-    whole, parts, told = counted_cells(results), [], set()
-    if broken:
-        parts.append(f"CLAIM BROKEN in {counted_cells(broken)}: {'; '.join(broken)}.")
-    if kinds[FOUND]:
-        top = max(kinds[FOUND], key=attrgetter("strength"))
-        told.add(top.name)
-        parts.append(f"Leak found in {len(kinds[FOUND])} of {whole}, the strongest is {top.name}.")
-        of_all, of_top = _told_from(kinds[FOUND]), size_line(top)
-        parts += [of_all or line if line == of_top else line for line in details(top)]
-    if quiet := kinds[NONE_FOUND]:
-        top = max(quiet, key=attrgetter("strength"))
-        told.add(top.name)
-        which = ":" if len(quiet) == 1 else ", the strongest is"
-        parts.append(f"None found at this power in {len(quiet)} of {whole}{which} {top.name}.")
-        gain = None if kinds[FOUND] else _gain(top)
-        parts += [*_there(_copied(top)), _missed(quiet), *_there(gain), NO_PROOF]
-    if kinds[CANNOT_SAY]:
-        reason = kinds[CANNOT_SAY][0].verdict.reason
-        parts.append(f"Nothing can be said of {counted_cells(kinds[CANNOT_SAY])}: {reason}.")
-    copying = [one.name for one in results if one.copies is not None and one.copies.exceed]
-    also = [name for name in copying if name not in told]
-    if also:
-        parts.append(f"Members are also copied, word for word or nearly, in {'; '.join(also)}.")
-    return parts
+def lead(result: CellResult) -> str:
+    """Say in one sentence whether to publish, and why.
+
+    Args:
+        result: The cell that a decision rests on.
+    """
+    kind = standing(result)
+    if result.canaries and result.verdict.leaks and kind != BROKEN:
+        return f"A record as unusual as those written for this test could leak: {_told(result)}."
+    return f"{_BEGIN[kind]}{_BECAUSE[kind](result)}."
+
+
+def _broken(result: CellResult) -> str:
+    """Say that a promise is broken, and who is hit if it shows in one release."""
+    people = f"; {_told(result)}" if result.grade == STRONG_LEAK else ""
+    return f"the release shows more than it allows{people}"
+
+
+def _told(result: CellResult) -> str:
+    """Say who is hit, for whoever decides: recognised people, and copies."""
+    named, copied = result.measurements.named, _copies_of(result, whole=True)
+    parts = []
+    if named:
+        parts.append(f"of {_asked(result)} asked about, {named:,} {RECOGNISED}")
+    elif share := _share(result):
+        parts.append(share)
+    return "; ".join([*parts, *[copied] * bool(copied)]) or "records were recognised"
+
+
+def _hardly(result: CellResult) -> str:
+    """Say why a leak is a trace only."""
+    rate = result.measurements.crossfit_tpr
+    beyond = rate is not None and rate.null is not None and rate.value > rate.null
+    few = "hardly anybody beyond chance" if beyond else "nobody beyond chance"
+    if result.copies is not None:
+        return f"it shows in all members together and recognises {few}"
+    return f"it takes {result.rows[0].instances:,} releases to see it, and one recognises {few}"
+
+
+def _small(result: CellResult) -> str:
+    """Say how large a leak could be that was not found, as how often an attacker would be right."""
+    power = result.power
+    if power is None or not math.isfinite(power):
+        return "but it is unknown how large a leak could have been missed"
+    return (
+        "but a small one could be missed: one that tells a used record from an unused one"
+        f" in up to {100 * power:.0f} of 100 cases (guessing: 50)"
+    )
+
+
+def _reason(result: CellResult) -> str:
+    """Say why nothing can be said."""
+    row, reason = result.rows[0], result.verdict.reason or ""
+    if reason == TOO_FEW:
+        kind = "members" if result.copies is not None else "trials"
+        return f"{row.n_positive:,} {kind} are too few to tell; even a strong leak could be missed"
+    return f"this {'check' if result.copies is not None else 'audit'} cannot tell, because {reason}"
+
+
+_BEGIN = {
+    BROKEN: "Do not rely on the promised privacy: ",
+    STRONG_LEAK: "Do not publish as anonymous: ",
+    TRACE: "Do not publish as anonymous yet: there is a trace of a leak, but ",
+    COPIES: "Do not publish yet: ",
+    NONE_FOUND: "No leak was found, ",
+    CANNOT_SAY: "Undecided: ",
+}
+_BECAUSE: Mapping[str, Callable[[CellResult], str]] = {
+    BROKEN: _broken,
+    STRONG_LEAK: _told,
+    TRACE: _hardly,
+    COPIES: lambda result: _copies_of(result, whole=True),
+    NONE_FOUND: _small,
+    CANNOT_SAY: _reason,
+}
+
+
+def settled_by(result: CellResult) -> str | None:
+    """Say what would settle an answer that is not final; None where it is.
+
+    Args:
+        result: The cell that the answer rests on.
+    """
+    kind, check = standing(result), result.copies is not None
+    more = "more members and more held-out records" if check else "more releases or more records"
+    wanted: str | None = None
+    if result.verdict.leaks and result.canaries:
+        wanted = "an audit of the most unusual real records"
+    elif kind == TRACE:
+        wanted = f"stronger privacy or fewer texts, and an audit with {more}"
+    elif kind == COPIES:
+        wanted = "remove the rows that copy members, and check again"
+    elif kind == NONE_FOUND:
+        return f"What would show smaller leaks: {more}."
+    elif kind == CANNOT_SAY:
+        enough = "50 members and 50 held-out records, or 20 and 300" if check else more
+        wanted = {TOO_FEW: enough, TIED: "releases that differ from each other"}.get(
+            result.verdict.reason or "", "a holdout that was drawn at random with the members"
+        )
+    return f"What would settle it: {wanted}." if wanted else None
+
+
+def _listing(results: Sequence[CellResult]) -> str | None:
+    """List decisions by what is said of them; None for one decision."""
+    decided: dict[str, list[CellResult]] = {}
+    for one in results:
+        decided.setdefault(decision_name(one), []).append(one)
+    if len(decided) == 1:
+        return None
+    listed: dict[str, list[str]] = {}
+    for name, group in decided.items():
+        listed.setdefault(standing(worst(group)), []).append(name)
+    parts = []
+    for kind in (kind for kind in STANDINGS if kind in listed):
+        first, more = listed[kind][:NAMES], len(listed[kind]) - NAMES
+        shown = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+        parts.append(f"{LISTED[kind]}: {shown}.")
+    return " ".join(parts)
+
+
+def decision_name(result: CellResult) -> str:
+    """Name what is decided about in words: who made the release, and under which budget.
+
+    Args:
+        result: A cell.
+    """
+    cell = result.cell
+    if not math.isinf(cell.epsilon):
+        return f"{cell.generator} with privacy budget {format_epsilon(cell.epsilon)}"
+    return cell.generator if result.copies is not None else f"{cell.generator} without privacy"
+
+
+def _size_of(results: Sequence[CellResult], top: CellResult) -> str | None:
+    """Say up to how many texts nothing was found, of the leaking cells or of the one shown."""
+    leaking = [one for one in results if one.verdict.leaks]
+    return _told_from(leaking) if leaking else size_line(top)
 
 
 def _there(*sentences: str | None) -> list[str]:
