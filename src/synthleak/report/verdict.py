@@ -382,7 +382,7 @@ def headline_sentences(results: Sequence[CellResult], declared: str | None = Non
     """
     top = worst(results)
     parts = [lead(top), *_there(_listing(results), _size_of(results, top), _look(top))]
-    parts += _there(settled_by(top))
+    parts += _there(_channel(top) if top.verdict.leaks else None, settled_by(top))
     if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
         parts.append(UNDECLARED)
     return parts
