@@ -15,6 +15,7 @@ from synthleak.core.spec import LoadedSpec, parse_spec
 os.environ.pop("COLUMNS", None)  # the width that a test runner sets would break tables
 os.environ["SYNTHLEAK_CACHE"] = "none"  # tests leave nothing in the user's cache
 os.environ["HF_HUB_OFFLINE"] = "1"  # a model that is not here is missing at once, not after retries
+setattr(os, "fsync", lambda _: None)  # noqa: B010 - no test cuts the power
 
 SLOW = (
     *("audit", "checks", "docs", "releases/lm", "studies", "core/test_ray_engine.py"),

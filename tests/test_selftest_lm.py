@@ -87,6 +87,7 @@ def test_rows_without_their_extra_are_named(
     few = [row for row in ROWS[:25] if row.by_chance or row.p == 0.1]
     monkeypatch.setattr(running, "ROWS", [*few, NULL, FOUND])
     monkeypatch.setattr(running, "QUICK", 2)
+    monkeypatch.setattr(running, "QUICK_LEVEL", 2)
     monkeypatch.setitem(sys.modules, "transformers", None)
     names = [row.name for row in (NULL, FOUND)]
     done = CliRunner().invoke(cli, ["selftest", "--workers", "1", "--out", str(tmp_path / "made")])

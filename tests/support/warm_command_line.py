@@ -31,6 +31,7 @@ def become(words: list[str], cwd: str, environment: dict[str, str], output: list
 
 
 if __name__ == "__main__":
+    setattr(os, "fsync", lambda _: None)  # noqa: B010 - as in conftest.py
     for line in sys.stdin:
         child = os.fork()
         if not child:
