@@ -136,6 +136,7 @@ def test_listing_plugins_loads_no_torch() -> None:
 def test_public_names_are_sorted_and_exist() -> None:
     assert synthleak.__all__ == sorted(synthleak.__all__)
     assert set(synthleak.__all__) == set(synthleak._HOME)
+    assert dir(synthleak) == sorted([*synthleak.__all__, "__version__"])
     for name in synthleak.__all__:
         assert getattr(synthleak, name).__name__ == name
         assert not (ROOT / name).is_dir(), f"the package {name} would hide the function"

@@ -11,9 +11,9 @@ Three calls, each returns an `Audit`:
 >>> audit.headline, audit.leak_found, audit.named, audit.copies  # doctest: +SKIP
 >>> audit.to_pandas("cells"), audit.write_report("report.html")  # doctest: +SKIP
 
-Beside them: `explain` shows why a record was recognised, `compare` puts audits side by side,
-`analyse` joins audits into one study; both take audits, run folders, or pairs of a name and one.
-`commit` fixes the question of an audit before it starts, `verify` checks a finished one.
+Before them: `split` parts records at random, `canaries` writes canaries to train with, `commit`
+fixes the question of an audit. After them: `explain` shows why a record was recognised, `compare`
+puts audits side by side, `analyse` joins audits into one study, `verify` checks a finished one.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from synthleak.corpus.corpus import Record as Record
     from synthleak.explanations import explain as explain
     from synthleak.metrics.measurements import Estimate as Estimate
+    from synthleak.preflight.split import canaries as canaries
+    from synthleak.preflight.split import split as split
     from synthleak.releases.claim import Claim as Claim
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ _HOME = {
     "SynthleakError": "synthleak.core.errors",
     "UserError": "synthleak.core.errors",
     "analyse": "synthleak.audit.finished",
+    "canaries": "synthleak.preflight.split",
     "check": "synthleak.checks.check",
     "commit": "synthleak.audit.commitment",
     "compare": "synthleak.audit.finished",
@@ -71,6 +74,7 @@ _HOME = {
     "open_run": "synthleak.audit.result",
     "parse_spec": "synthleak.core.spec",
     "run": "synthleak.audit.run",
+    "split": "synthleak.preflight.split",
     "verify": "synthleak.audit.verify",
 }
 
@@ -85,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

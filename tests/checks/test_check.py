@@ -88,6 +88,12 @@ def test_cells_count_copies_and_named_members(audit: synthleak.Audit) -> None:
         assert row.named == len(audit.named) >= 12 == row.verbatim_members
 
 
+def test_an_audit_prints_its_verdict_and_lists_what_is_public(audit: synthleak.Audit) -> None:
+    assert str(audit) == audit.headline
+    assert "headline" in dir(audit) and not [name for name in dir(audit) if name[0] == "_"]
+    assert all(hasattr(audit, name) for name in dir(audit))
+
+
 def test_no_bound_on_epsilon_without_coins(audit: synthleak.Audit) -> None:
     assert all(row.epsilon_lower is None for row in audit.cells)
     assert any(remark.name == "No bound on ε" for remark in remarks_on(audit.setup))
@@ -393,3 +399,10 @@ def _pages(audit: synthleak.Audit, folder: Path) -> tuple[str, str]:
     audit.sign_off(folder / "sign-off.md")
     report, said = (folder / name for name in ("report.html", "sign-off.md"))
     return report.read_text("utf-8"), said.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+def test_a_claim_that_is_not_a_number_is_a_mistake(name: str) -> None:
+    claim = {"epsilon": 1.0, "delta": 1e-5, name: "one"}
+    with pytest.raises(UserError, match=rf"^{name}: 'one' is not a number; write a number$"):
+        synthleak.check(MEMBERS, HOLDOUT, RELEASE, **claim)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 import synthleak
 from synthleak.core.errors import StoreError, UserError
 from synthleak.core.seeds import stream
-from synthleak.preflight.split import CanariesWritten, write_canaries
+from synthleak.preflight.split import CanariesWritten, canaries
 from synthleak.testing import tiny_corpus
 
 RECORDS = tiny_corpus(900).records
@@ -30,7 +30,7 @@ def data_in(folder: Path) -> Path:
 
 def write(folder: Path, **settings: Any) -> CanariesWritten:
     settings = {"size": 30, "words": 10, "prefix": 0.7, "seed": 5, **settings}
-    return write_canaries(data_in(folder), folder / "out", **settings)
+    return canaries(data_in(folder), folder / "out", **settings)
 
 
 def test_files_agree_with_the_recorded_coins(tmp_path: Path) -> None:

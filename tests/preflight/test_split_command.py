@@ -7,11 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 from support.command_line import assert_one_line_mistake, synthleak
 from synthleak.core.errors import StoreError, UserError
-from synthleak.preflight.split import write_split
+from synthleak.preflight.split import split, write_split
 
 
 def data_in(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -119,3 +120,62 @@ def test_demo_writes_its_records(tmp_path: Path) -> None:
     assert len(ids(tmp_path / "records.jsonl")) == 1200
     again = synthleak("demo", "--records", "records.jsonl", cwd=tmp_path)
     assert_one_line_mistake(again, "already exists")
+
+
+class Dataset:
+    """What synthleak uses of a `datasets.Dataset`."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows, self.features = rows, rows[:1]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return self.rows
+
+    def select(self, positions: list[int]) -> Dataset:
+        return Dataset([self.rows[n] for n in positions])
+
+
+def _kinds() -> dict[str, tuple[Any, Any]]:
+    """Return the same records as every kind of data, each with how its texts are read."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    rows = plain(60)
+    table = pyarrow.Table.from_pylist(rows)
+    return {
+        "texts": ([row["text"] for row in rows], list),
+        "dicts": (rows, lambda part: [row["text"] for row in part]),
+        "pandas": (pandas.DataFrame(rows, index=range(100, 160)), lambda part: list(part["text"])),
+        "pandas column": (pandas.DataFrame(rows)["text"], list),
+        "polars": (polars.DataFrame(rows), lambda part: part["text"].to_list()),
+        "Arrow": (table, lambda part: part["text"].to_pylist()),
+        "Arrow column": (table["text"], lambda part: part.to_pylist()),
+        "datasets": (Dataset(rows), lambda part: [row["text"] for row in part.rows]),
+    }
+
+
+def test_data_of_every_kind_are_split_alike() -> None:
+    drawn = {}
+    for kind, (data, texts) in _kinds().items():
+        parts = split(data, holdout=0.4, seed=7)
+        assert type(parts.members) is type(data)
+        drawn[kind] = (texts(parts.members), texts(parts.holdout))
+    first = drawn["dicts"]
+    assert len(first[0]) == 36 and all(other == first for other in drawn.values())
+
+
+def test_a_split_in_memory_is_that_of_the_command(tmp_path: Path) -> None:
+    data = data_in(tmp_path, plain(60))
+    write_split(data, tmp_path / "one", seed=3)
+    parts = split(str(data), tmp_path / "two", seed=3)
+    assert ids(tmp_path / "one" / "members.jsonl") == [row["id"] for row in parts.members]
+    assert ids(tmp_path / "two" / "holdout.jsonl") == [row["id"] for row in parts.holdout]
+
+
+def test_parts_of_a_saved_dataset_are_named(tmp_path: Path) -> None:
+    for part in ("test", "train"):
+        folder = tmp_path / "saved" / part
+        folder.mkdir(parents=True)
+        (folder / "data-00000-of-00001.arrow").write_bytes(b"")
+    with pytest.raises(UserError, match="holds several parts: test, train; name one of them"):
+        split(tmp_path / "saved")
+    with pytest.raises(UserError, match=r"a dict holds several parts \(train, test\); give one"):
+        split({"train": plain(60), "test": plain(60)})

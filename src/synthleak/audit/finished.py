@@ -24,7 +24,7 @@ from synthleak.audit.steps.observations import (
 )
 from synthleak.audit.steps.releases import is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.work import MEASUREMENTS, META, is_decided
-from synthleak.core.engine.progress import Progress, default_progress, rounded
+from synthleak.core.engine.progress import Progress, progress_of, rounded
 from synthleak.core.errors import UserError
 from synthleak.core.locations import Location, Url
 from synthleak.core.private_files import Running, running_in
@@ -198,7 +198,7 @@ def analyse(
     only: Sequence[str] = (),
     also: Sequence[str] = (),
     runtime: Runtime | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> list[Outcome]:
     """Run the analyses on one audit, or on several joined into one study.
 
@@ -210,7 +210,7 @@ def analyse(
         only: The analyses to run. By default all that take seconds, and those that specs name.
         also: Further analyses to run.
         runtime: Where the work is done.
-        progress: What is told how far the work is.
+        progress: What is told how far the work is; False: nobody.
 
     Returns:
         What every analysis says, or what it lacks.
@@ -218,7 +218,7 @@ def analyse(
     Raises:
         UserError: If an audit is not finished, or there is no such analysis.
     """
-    runtime, progress = runtime or Runtime(), progress or default_progress()
+    runtime, progress = runtime or Runtime(), progress_of(progress)
     for option, names in (("--only", only), ("--also", also)):
         for name in names:
             analyses.get(name, option)

@@ -110,6 +110,12 @@ class Audit:
         cells = counted_cells(self.setup.cells)
         return f"<Audit of {self.setup.corpus!r}, {cells}, in {str(self.folder.root)!r}>"
 
+    def __str__(self) -> str:
+        return self.headline
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     def _repr_html_(self) -> str:
         """Show the audit in a notebook."""
         return notebook(

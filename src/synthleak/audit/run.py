@@ -34,7 +34,7 @@ from synthleak.audit.steps.work import (
     say_news,
 )
 from synthleak.core.cell import counted_cells
-from synthleak.core.engine.progress import Noted, Progress, default_progress, duration
+from synthleak.core.engine.progress import Noted, Progress, duration, progress_of
 from synthleak.core.locations import Location, locate
 from synthleak.core.private_files import Hold, note_progress
 from synthleak.core.runtime import Runtime
@@ -49,7 +49,7 @@ def run(
     extend: bool = False,
     committed: Path | str | None = None,
     runtime: Runtime | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Audit:
     """Go through the whole pipeline and leave a run folder.
 
@@ -63,7 +63,7 @@ def run(
         committed: The file of a commitment (docs/sign-off.md). Another audit than the committed
             one is refused before anything is generated, and the folder keeps the commitment.
         runtime: Where the work is done; as the spec says by default.
-        progress: What is told how far the run is; by default the terminal is.
+        progress: What is told how far the run is; by default the terminal is; False: nobody.
 
     Returns:
         The finished audit.
@@ -74,7 +74,7 @@ def run(
     commitment = None if committed is None else read_commitment(Path(committed))
     started, folder, loaded = time.monotonic(), RunFolder(locate(out)), as_loaded(spec)
     runtime = runtime or Runtime.of(loaded.spec.runtime)
-    progress = Noted(progress or default_progress(), note_progress)
+    progress = Noted(progress_of(progress), note_progress)
     with Hold(folder.root, MANIFEST, wait=runtime.wait) as hold:
         was_whole = folder.take_stock(loaded)
         staged = StagedStore(folder.store)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import accumulate
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +23,7 @@ from synthleak.core.private_files import TemporaryHome
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import parse_spec
 from synthleak.core.validation import name_of_file, valid_name
-from synthleak.corpus.sources import Rows, rows_in
+from synthleak.corpus.sources import Rows, source_of
 
 if TYPE_CHECKING:
     from synthleak.audit.result import Audit
@@ -109,7 +110,7 @@ def check(
     seed: int = 0,
     name: str | None = None,
     runtime: Runtime | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     extend: bool = False,
     sizes: Sequence[float] = (),
     series: bool = False,
@@ -150,7 +151,7 @@ def check(
         seed: Seed for all random draws.
         name: What tables call the records; the name of the file by default.
         runtime: Where the work is done.
-        progress: What is told how far the check is.
+        progress: What is told how far the check is; False: nobody.
         extend: Go on in a folder that belongs to another check.
         sizes: Shares of the release that are checked too, such as `(1 / 16, 1 / 4)`: up to how many
             texts is nothing found?
@@ -177,7 +178,7 @@ def check(
         game["release_size"] = [*sorted(map(float, sizes)), 1.0]
     stated = {"kind": "given", "text": release_text or text, **claims}
     generators: list[dict[str, Any]] = [
-        {"name": valid_name(str(title), "release"), "path": _source(one, "release"), **stated}
+        {"name": valid_name(str(title), "release"), "path": source_of(one, "release"), **stated}
         for title, one in releases.items()
     ]
     if series:
@@ -187,9 +188,9 @@ def check(
         game["release_size"] = _published(generators[0])
     corpus = {
         "reader": "split",
-        "members": _source(members, "members"),
-        "holdout": _source(holdout, "holdout"),
-        "reference": None if reference is None else _source(reference, "reference"),
+        "members": source_of(members, "members"),
+        "holdout": source_of(holdout, "holdout"),
+        "reference": None if reference is None else source_of(reference, "reference"),
         "declared": "coins" if coins else "random" if random_split else "unstated",
         "insist": insist,
         **{"id": id, "text": text, "labels": labels, "group": group, "name": name},
@@ -244,6 +245,9 @@ def _published(section: Mapping[str, Any]) -> list[int]:
 
 def _claims(epsilon: float, delta: float | None, mechanism: Mechanism) -> dict[str, Any]:
     """Return what a release states of its privacy; the ε of a mechanism follows from its δ."""
+    for value, key in ((epsilon, "epsilon"), (delta, "delta")):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise UserError(f"{value!r} is not a number", f"generator.{key}", "write a number")
     events = [
         _settings(one, f"--mechanism {one!r}", "key=value; key=value")
         if isinstance(one, str)
@@ -281,10 +285,6 @@ def _epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 def _stated(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
-
-
-def _source(data: Any, name: str) -> Path | Rows:
-    return Path(data) if isinstance(data, str | Path) else rows_in(data, name)
 
 
 def _name(release: Any) -> str:

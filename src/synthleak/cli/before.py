@@ -263,7 +263,7 @@ def canaries(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    from synthleak.preflight.split import write_canaries
+    from synthleak.preflight.split import canaries as write_canaries
 
     drawn = write_canaries(
         data,

@@ -6,10 +6,12 @@ tables, data frames. A frame is read by what it offers, so that no frame library
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from synthleak.core.errors import CorpusError, UserError
 from synthleak.corpus.arrow import arrow_rows, parquet_rows
@@ -63,6 +65,13 @@ def rows_in(data: Any, name: str) -> Rows:
         return Rows(tuple(data.to_dict("records")))
     if hasattr(data, "to_list"):  # a pandas or polars column
         return Rows(tuple(data.to_list()))
+    if isinstance(data, Mapping) and data:
+        parts = ", ".join(map(str, data))
+        raise UserError(
+            f"a {type(data).__name__} holds several parts ({parts})",
+            name,
+            f"give one of them, such as data[{next(iter(data))!r}]",
+        )
     if isinstance(data, Mapping | bytes) or not isinstance(data, Iterable):
         raise UserError(
             f"a {type(data).__name__} holds no records",
@@ -70,6 +79,29 @@ def rows_in(data: Any, name: str) -> Rows:
             "give a path, a list of texts or of dicts, a data frame or a column of one",
         )
     return Rows(tuple(data))
+
+
+def source_of(data: Any, name: str) -> Path | Rows:
+    """Return a file as its path, and anything else as rows."""
+    return Path(data) if isinstance(data, str | Path) else rows_in(data, name)
+
+
+def part_of(data: Any, positions: Sequence[int]) -> Any:
+    """Return some records of a list, a data frame or a column, as the same kind of thing.
+
+    >>> part_of(["a", "b", "c"], [0, 2])
+    ['a', 'c']
+    """
+    if hasattr(data, "iloc"):  # pandas
+        return data.iloc[list(positions)]
+    if hasattr(data, "to_dicts"):  # a polars frame
+        return data[list(positions)]
+    if hasattr(data, "select") and hasattr(data, "features"):  # a dataset of `datasets`
+        return data.select(list(positions))
+    if hasattr(data, "to_pylist"):  # an Arrow table or column
+        return data.take(np.array(positions, dtype=np.int64))  # it takes no empty list
+    rows = rows_in(data, "data").rows
+    return [rows[n] for n in positions]
 
 
 def numbered_rows(
@@ -134,4 +166,11 @@ def _folder_rows(path: Path) -> Iterator[Row]:
             for file in files:
                 yield from rows(file)
             return
+    parts = sorted(one.name for one in path.iterdir() if any(one.glob("*.arrow")))
+    if parts:  # a saved DatasetDict
+        raise CorpusError(
+            f"the folder holds several parts: {', '.join(parts)}",
+            str(path),
+            f"name one of them, such as {path / parts[0]}",
+        )
     raise CorpusError("the folder holds no .arrow and no .parquet file", str(path))

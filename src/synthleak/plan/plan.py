@@ -600,7 +600,7 @@ def reference_sets(pool: Pool, game: GameSection, size: int, seed: int) -> list[
             )
         if room > len(pool.auxiliary):
             raise PlanError(
-                f"a reference needs {room} auxiliary records and R has {len(pool.auxiliary)}",
+                f"a reference needs {room} auxiliary records, and there are {len(pool.auxiliary)}",
                 "game.auxiliary",
                 "use fewer records, or raise game.auxiliary",
             )

@@ -39,7 +39,7 @@ from synthleak.core.text import fold
 from synthleak.core.whole_files import whole_folder, write_whole, writing
 from synthleak.corpus.corpus import Corpus, Record
 from synthleak.corpus.rows import Numbered
-from synthleak.corpus.sources import Fields, numbered_rows
+from synthleak.corpus.sources import Fields, numbered_rows, part_of, source_of
 from synthleak.pools.rules.canary import Canary
 from synthleak.pools.selection import Material
 
@@ -55,13 +55,14 @@ class Source:
         return Source([self.rows[n] for n in positions], [self.records[n] for n in positions])
 
 
-def read_source(path: Path, named: Mapping[str, str], option: str) -> Source:
-    """Read the rows of a file; texts that stand there twice stay, since they are trained on."""
+def read_source(data: Any, named: Mapping[str, str], option: str) -> Source:
+    """Read the rows of a file, or of what is in memory; texts that stand there twice stay."""
+    path = source_of(data, option)
     for field in named.values():
         if [*named.values()].count(field) > 1:
             *most, last = named
             raise UserError(f"two of {', '.join(most)} and {last} are the field {field!r}", option)
-    fields = Fields.from_settings({**named, "path": path})
+    fields = Fields.from_settings({**named, "path": path if isinstance(path, Path) else "."})
     rows: list[dict[str, Any]] = []
 
     def noted() -> Iterator[Numbered]:
@@ -99,6 +100,23 @@ FEWEST = 20
 
 
 @dataclass(frozen=True)
+class Split:
+    """Records that were split at random, each part of the kind that the data were.
+
+    Attributes:
+        members: make the release from these alone.
+        holdout: keep these back: they are the non-members of the check.
+        reference: records that an attacker may know; as many as were asked for.
+        seed: by which the split was drawn.
+    """
+
+    members: Any
+    holdout: Any
+    reference: Any
+    seed: int
+
+
+@dataclass(frozen=True)
 class SplitWritten:
     """How many records are on which side, and what the split was drawn by."""
 
@@ -110,6 +128,56 @@ class SplitWritten:
     seed: int
 
 
+def split(
+    data: Any,
+    out: Path | str | None = None,
+    *,
+    holdout: float = 0.5,
+    reference: float = 0.0,
+    text: str = "text",
+    id: str = "id",
+    group: str = "group",
+    seed: int | None = None,
+) -> Split:
+    """Split records at random, before a release is made from some of them.
+
+    Of texts that are equal after folding case and white space the first stays: a copy on each side
+    would make a non-member a member. All records of a person stay on one side.
+
+    Args:
+        data: A path, a list of texts or of dicts, a pandas or polars frame or column, an Arrow
+            table or a `datasets` dataset.
+        out: A new folder for `members.jsonl`, `holdout.jsonl` and `split.json`, if it is to be
+            kept.
+        holdout: Share of the records that is held back.
+        reference: Share that an attacker may know.
+        text: The field of the text.
+        id: The field of the records' names.
+        group: The field of what keeps records together, such as a person.
+        seed: Seed of the draw; drawn and recorded by default.
+
+    Returns:
+        The parts, each of the kind that the data are; of a file, dicts.
+
+    Raises:
+        UserError: If the data cannot be read, or a side would have too few records.
+
+    >>> import synthleak
+    >>> parts = synthleak.split([f"text number {n}" for n in range(60)], seed=1)
+    >>> len(parts.members), len(parts.holdout), parts.reference
+    (30, 30, [])
+    """
+    fields = {"id": id, "text": text, "group": group}
+    drawn = _draw(data, holdout, reference, fields, seed)
+    if out is not None:
+        drawn.write(Path(out))
+    kept = drawn.source.rows if isinstance(data, str | Path) else data
+    return Split(
+        **{name: part_of(kept, side) for name, side in drawn.positions.items()},
+        seed=drawn.summary.seed,
+    )
+
+
 def write_split(
     data: Path,
     folder: Path,
@@ -119,19 +187,40 @@ def write_split(
     fields: Mapping[str, str] | None = None,
     seed: int | None = None,
 ) -> SplitWritten:
-    """Draw who is in and who is held back, whole groups at a time, and write each to a file.
+    """Draw who is in and who is held back, as `split` does, and write each side to a file."""
+    drawn = _draw(data, holdout, reference, fields or {}, seed)
+    drawn.write(folder)
+    return drawn.summary
 
-    Of texts that are equal after folding case and white space the first stays: a copy on each side
-    would make a non-member a member. Without a seed one is drawn, and recorded.
-    """
-    if holdout + reference >= 1:
+
+@dataclass(frozen=True)
+class _Drawn:
+    source: Source
+    positions: Mapping[str, Sequence[int]]
+    summary: SplitWritten
+
+    def write(self, folder: Path) -> None:
+        files = {
+            f"{name}.jsonl": json_lines([self.source.rows[n] for n in side])
+            for name, side in self.positions.items()
+            if side
+        }
+        files["split.json"] = (json.dumps(asdict(self.summary), indent=1) + "\n").encode()
+        write_folder(folder, files, "a split that a release was made from must not be overwritten")
+
+
+def _draw(
+    data: Any, holdout: float, reference: float, fields: Mapping[str, str], seed: int | None
+) -> _Drawn:
+    """Draw whole groups at a time; without a seed one is drawn, and recorded."""
+    if not (0 < holdout < 1 and 0 <= reference < 1 and holdout + reference < 1):
         raise UserError(
             f"{holdout:g} and {reference:g} of the records leave no members",
             "--holdout and --reference",
             "use shares that add up to less than 1",
         )
     seed = secrets.randbits(63) if seed is None else seed
-    source = read_source(data, fields or {}, "DATA")
+    source = read_source(data, fields, "DATA")
     first: dict[str, int] = {}
     for position, record in enumerate(source.records):
         first.setdefault(fold(record.text), position)
@@ -148,25 +237,17 @@ def write_split(
         if len(positions[name]) < FEWEST:
             raise UserError(
                 f"too few records as {name}: {len(positions[name]):,}",
-                str(data),
+                str(data) if isinstance(data, str | Path) else "DATA",
                 f"at least {FEWEST} on each side; some hundred are good",
             )
     named = any(source.records[position].group for position in distinct)
-    sizes = {name: len(side) for name, side in positions.items()}
     summary = SplitWritten(
-        **sizes,
+        **{name: len(side) for name, side in positions.items()},
         groups=len(groups) if named else 0,
         repeated=len(source.records) - len(distinct),
         seed=seed,
     )
-    files = {
-        f"{name}.jsonl": json_lines([source.rows[n] for n in side])
-        for name, side in positions.items()
-        if side
-    }
-    files["split.json"] = (json.dumps(asdict(summary), indent=1) + "\n").encode()
-    write_folder(folder, files, "a split that a release was made from must not be overwritten")
-    return summary
+    return _Drawn(source, positions, summary)
 
 
 def _first(groups: Sequence[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
@@ -200,11 +281,11 @@ class CanariesWritten:
     seed: int
 
 
-def write_canaries(
-    data: Path,
-    folder: Path,
+def canaries(
+    data: Any,
+    folder: Path | str,
     *,
-    auxiliary: Path | None = None,
+    auxiliary: Any = None,
     size: int = 60,
     kinds: Sequence[str] = ("text",),
     prefix: float = 0.6,
@@ -216,7 +297,27 @@ def write_canaries(
 
     Texts and places come first and the coins last, each from a random stream of its own, so that
     nothing but membership depends on a coin. Without `auxiliary` a tenth of the data is held back
-    for it. Without a seed one is drawn, and recorded: who knows it knows the coins.
+    for it.
+
+    Args:
+        data: The records that will be trained on: a path, or what `split` takes.
+        folder: A new folder: train on its `train.jsonl`, once, and make one release.
+        auxiliary: Records of the same kind, not trained on, to write canaries from.
+        size: How many canaries.
+        kinds: What makes a canary one, by turns: `text`, `character`, `word`, `long` or `label`.
+        prefix: Share of ordinary words in a canary.
+        words: Words per canary; the median of the records by default.
+        fields: The fields of `id`, `text` and `labels`, where they have other names.
+        seed: Seed of all draws; drawn and recorded by default. Who knows it knows the coins.
+
+    Returns:
+        What was written, and how the coins fell.
+
+    Raises:
+        UserError: If the data cannot be read, or so many canaries cannot be written.
+
+    >>> import synthleak
+    >>> synthleak.canaries("records.jsonl", "canaries", size=200)  # doctest: +SKIP
     """
     seed = secrets.randbits(63) if seed is None else seed
     named = {"id": "id", "text": "text", "labels": "labels", **(fields or {})}
@@ -234,7 +335,7 @@ def write_canaries(
         raise UserError(
             f"too few records: {len(train.records):,} to train on, {len(source.records):,} to write"
             " canaries from",
-            str(auxiliary or data),
+            "--data" if auxiliary is None else "--auxiliary",
             "give some hundred records of each",
         )
     if size / 2 > LARGEST_SHARE * len(train.rows):
@@ -272,6 +373,7 @@ def write_canaries(
         "reference.jsonl": json_lines(source.rows),
         "coins.json": (json.dumps(recorded, indent=1, ensure_ascii=False) + "\n").encode(),
     }
+    folder = Path(folder)
     write_folder(folder, files, "coins that a model was trained with must not be overwritten")
     return CanariesWritten(folder, len(train.rows) + len(heads), len(heads), len(tails), held, seed)
 

@@ -257,6 +257,13 @@ def default_progress() -> Progress:
     return Lines() if sys.stderr.isatty() else Silent()
 
 
+def progress_of(asked: Progress | bool | None) -> Progress:
+    """Return what a call from Python tells: what was asked for; False: nobody, True: everybody."""
+    if isinstance(asked, bool):
+        return Lines() if asked else Silent()
+    return asked or default_progress()
+
+
 class _LineStage(_TimedStage):
     PATIENCE = 2.0
 

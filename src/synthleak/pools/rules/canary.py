@@ -50,7 +50,10 @@ class Canary(Writer):
     )
     prefix: float = Field(default=0.6, ge=0, le=1, description="share of words that are ordinary")
     words: int | None = Field(
-        default=None, ge=2, le=1000, description="words of a canary; the median of R if not set"
+        default=None,
+        ge=2,
+        le=1000,
+        description="words of a canary; the median of the auxiliary records if not set",
     )
 
     def identity(self) -> dict[str, Any]:
@@ -106,8 +109,9 @@ class Canary(Writer):
         if needed > len(rarest) // 2:
             raise PoolError(
                 f"{self.size} canaries with {length} unlikely words each need {needed:,} different"
-                f" words, and half of the vocabulary of R is {len(rarest) // 2:,}",
-                remedy="use a smaller size, fewer words, or a larger prefix",
+                f" words, and half of the auxiliary records' vocabulary is {len(rarest) // 2:,}",
+                remedy=f"use size = {len(rarest) // 2 // length:,} or less, fewer words, or a"
+                " larger prefix",
             )
         unlikely = rarest[: max(needed, round(RAREST * len(rarest)))]
         order = material.rng.permutation(len(unlikely))[:needed].tolist()
@@ -129,7 +133,7 @@ class Canary(Writer):
             if apart.takes(text):
                 return text
         raise PoolError(
-            f"R has too few records for {self.size} canaries that resemble no other record",
+            f"too few auxiliary records for {self.size} canaries that resemble no other record",
             remedy="use a smaller size, a smaller prefix, or set words",
         )
 

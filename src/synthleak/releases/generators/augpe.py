@@ -69,7 +69,7 @@ class AugPe(Prompted):
     label_phrase: Annotated[str, with_placeholders("labels")] = LABELLED
     styles: tuple[str, ...] = Field(default=STYLES, min_length=1)
     words: tuple[int, ...] | Literal["auto"] = Field(
-        default="auto", description="lengths to ask for; auto: those of R"
+        default="auto", description="lengths to ask for; auto: those of the auxiliary records"
     )
     address: str | None = Field(default=None, description="of a chat-completions service")
     model: str = Field(default="", description="the name of the model at the address")
