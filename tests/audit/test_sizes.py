@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.command_line import assert_one_line_mistake, synthleak
 from support.specs import tiny_spec
 from synthleak import check
 from synthleak.analyses.cells import CellVerdict, judge, judge_smaller
@@ -212,6 +214,8 @@ def test_a_series_says_after_which_release_the_records_can_be_told() -> None:
     assert [row.release_size for row in rows] == [240, 120, 60]
     assert [row.verdict.split(" at ")[0] for row in rows] == ["leak found", *["none found"] * 2]
     assert rows[0].leaks_from == 240
+    (known,) = (one for one in audit.results.check["remarks"] if one["name"] == "Published so far")
+    assert known["text"].startswith("3 releases are judged together, in the order given: 60, 120")
     assert (
         "Nothing was found up to 120 texts; with 240 the records can be recognised"
         in audit.headline
@@ -239,3 +243,18 @@ def test_a_series_that_cannot_be_one_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         of_series(*releases, **options)
+
+
+def test_the_command_line_reads_a_series(tmp_path: Path) -> None:
+    for name, texts in {"told": TOLD, "others": OTHERS, "none": []}.items():
+        rows = [json.dumps({"text": text}) + "\n" for text in texts]
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
+    words = ["check", "--members", "told.jsonl", "--holdout", "others.jsonl", "--series"]
+    words += ["--release", "others.jsonl"]
+    for more, message in {
+        (): "--release: a series of 1; name 2 to 10 releases, the first one first",
+        ("--release", "told.jsonl", "--sizes", "0.5"): "--sizes: a series has sizes of its own",
+        ("--release", "none.jsonl"): "none.jsonl: the release is empty",
+        ("--release", "later.jsonl"): "later.jsonl: no such file; check --release",
+    }.items():
+        assert_one_line_mistake(synthleak(*words, *more, cwd=tmp_path), message)

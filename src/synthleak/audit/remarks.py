@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from synthleak.analyses.copies import Copies
-from synthleak.audit.setup import Setup, persons_in
+from synthleak.audit.setup import Setup, generator_of, persons_in
 from synthleak.audit.steps.preconditions import COPIES, FINDINGS, Preconditions, preconditions_of
 from synthleak.core.cell import Unit, counted, noun
 from synthleak.pools.pool import Persons
@@ -119,15 +119,32 @@ def _rests_on(preconditions: Preconditions) -> Remark:
     return Remark("What the verdict rests on", RESTS_ON[preconditions.declared], "split")
 
 
+def _published(setup: Setup) -> Remark:
+    """Say which texts the verdict counts as published so far."""
+    if not generator_of(setup, setup.cells[0]).in_order:
+        return Remark(
+            "One release",
+            "The verdict concerns this release. Another release of the same generator may give away"
+            " more or less, and a record that this one hides may still be known to the generator."
+            " Texts published before from the same records add to it (--series).",
+            "limits",
+        )
+    game = setup.spec.game
+    sizes = [int(size) for size in (*reversed(game.smaller_sizes), game.largest_size)]
+    earlier = ", ".join(f"{size:,}" for size in sizes[:-1])
+    return Remark(
+        "Published so far",
+        f"{len(sizes)} releases are judged together, in the order given: {earlier} and then"
+        f" {sizes[-1]:,} texts were known. Any further release adds to them. Rows of copies are"
+        " counted through all of them.",
+        "files",
+    )
+
+
 def _limits(setup: Setup, preconditions: Preconditions) -> list[Remark]:
     reference = any(plan.sets[-1].form == "raw" for plan in setup.plans.values())
     said = [
-        Remark(
-            "One release",
-            "The verdict concerns this release. Another release of the same generator may give away"
-            " more or less, and a record that this one hides may still be known to the generator.",
-            "limits",
-        ),
+        _published(setup),
         Remark(
             "Attackers",
             "S1 has the release alone"

@@ -77,7 +77,9 @@ class GivenRelease(StatedGenerator):
         release = list(within_limits(records, "the release", KEY))
         if not release:
             raise GeneratorError(
-                "the release is empty", KEY, "give a release of some hundred records"
+                "the release is empty",
+                str(path) if isinstance(path, Path) else KEY,
+                "give a release of some hundred records",
             )
         return release
 
