@@ -6,11 +6,13 @@ import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from synthleak.audit.result import Audit
-from synthleak.audit.setup import Setup, plan_of
+from synthleak.audit.setup import Setup, changes, identity_of, plan_of
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.releases import release_key, wanted_sets
+from synthleak.core.seeds import plain
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.store import MemoryStore
 
@@ -42,6 +44,24 @@ def test_a_setup_travels_with_the_keys_of_its_releases(tiny: Callable[..., Loade
     there = pickle.loads(pickle.dumps(setup))
     there.corpus.__dict__.clear()  # nothing is left to make the key of
     assert release_key(there, cell, item) == key
+
+
+def test_an_edited_script_is_named_without_its_hash(
+    tiny: Callable[..., LoadedSpec], tmp_path: Path
+) -> None:
+    def setup(program: str, *more: str) -> Setup:
+        (tmp_path / "mine.sh").write_text(program, encoding="utf-8")
+        argv = ["sh", str(tmp_path / "mine.sh"), "{train}", "{out}", *more]
+        return set_up(tiny(generator=[{"kind": "command", "argv": argv}]), MemoryStore())
+
+    before = plain(identity_of(setup("cp $1 $2")))
+    assert changes(before, setup("cp $1 $2")) == []
+    assert changes(before, setup("head $1 > $2")) == ["mine.sh was edited"]
+    assert changes(before, setup("head $1 > $2", "{n}")) == [
+        "mine.sh was edited",
+        "command.argv was ['sh', 'mine.sh', '{train}', '{out}'], is"
+        " ['sh', 'mine.sh', '{train}', '{out}', '{n}']",
+    ]
 
 
 def test_a_cell_is_played_as_far_as_its_look(tiny: Callable[..., LoadedSpec]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,28 @@ def test_cost_grows_with_the_audit() -> None:
     assert many.disk_bytes > 3 * few.disk_bytes
 
 
+@pytest.mark.parametrize(("slow", "calls"), [(0.0, 1), (1e9, 4)])
+def test_a_slow_release_is_timed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: float, calls: int
+) -> None:
+    monkeypatch.setattr("synthleak.preflight.cost.SLOW", slow)
+    argv = ["sh", "-c", f"echo {{seed}} >> {tmp_path}/calls; head -n {{n}} {{train}} > {{out}}"]
+    generator = {"kind": "command", "argv": argv}
+    cost = estimate(LoadedSpec(parse_spec(tiny_spec(generator=[generator]))), Runtime(workers=1))
+    assert len((tmp_path / "calls").read_text(encoding="utf-8").splitlines()) == calls
+    assert cost.releases == 16 and cost.stages["releases"] > 0
+
+
+def test_show_notes_a_script_that_is_not_there(folder: Path) -> None:
+    generator = [{"kind": "command", "argv": ["{python}", "mine.py", "{train}", "{out}"]}]
+    (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
+    done = synthleak("plan", "show", "audit.toml", cwd=folder)
+    assert done.returncode == 0
+    assert "note: generator command, argv[1]: there is no file 'mine.py'; write it" in " ".join(
+        done.stdout.split()
+    )
+
+
 def test_a_fleet_is_extrapolated_from_one_and_two() -> None:
     fleet = Timing(first=30.0, one=10.0, two=10.5)
     assert fleet.batch(101) == pytest.approx(60.0)
@@ -130,10 +153,18 @@ def test_a_failing_program_keeps_finished_releases(folder: Path) -> None:
     script = 'test {seed} -ge 900000000 || { echo "seed too small" >&2; exit 4; }; cp {train} {out}'
     generator = [{"kind": "command", "argv": ["sh", "-c", script]}]
     (folder / "audit.toml").write_text(dump_toml(tiny_spec(generator=generator)), encoding="utf-8")
-    done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
+    words = ("run", "audit.toml", "--out", "run", "--workers", 1, "--keep-failed")
+    done = synthleak(*words, cwd=folder)
     assert done.returncode == 2
     line = done.stderr.splitlines()[-1]
-    assert "command sh: " in line and "exit code 4" in line
+    assert re.search(
+        r"generator command, pool outlier, [a-z]+-\d+, epsilon inf, seed \d+, command sh: ", line
+    )
+    assert "exit code 4" in line
+    (failed,) = (folder / "run/failed").iterdir()
+    assert f"confidential: {failed} has its training file" in line
+    purged = synthleak("purge", "run", "--yes", cwd=folder)
+    assert "input of failed programs" in purged.stdout and not (folder / "run/failed").exists()
     assert "Traceback" not in done.stderr
     kept = list((folder / "run/store").glob("release/*.json"))
     assert 0 < len(kept) < 16

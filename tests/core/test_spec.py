@@ -154,6 +154,11 @@ def problem(path: Path) -> str:
             "generator[0].epsilon: 4: the generator 'echo' has no privacy mechanism",
         ),
         (
+            'kind = "ngram"',
+            'kind = "command"\nargv = ["sh", "{train}", "{out}"]',
+            'use "inf", or state with private = true that the program honours epsilon',
+        ),
+        (
             "[game]",
             '[evidence]\nfamilies = ["cosine"]\n[game]',
             "evidence.families[0]: unknown proxy family 'cosine'",

@@ -9,13 +9,15 @@ import pytest
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.stages import set_up
-from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.releases import count_releases, make_releases, missing_releases
+from synthleak.audit.steps.work import say_news
+from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.plan.plan import designs
-from synthleak.preflight.preview import count_observations, count_releases
+from synthleak.preflight.preview import count_observations
 
 POOLS = [
     {"name": "outlier", "rule": "outlier", "percentile": 90, "size": 10},
@@ -49,6 +51,16 @@ def test_one_set_of_releases_serves_all_pools() -> None:
     assert sum(len(unit.sets) for unit in missing_releases(separate)) == 18
     assert (count_releases(setup), count_releases(separate)) == (6, 18)
     assert count_observations(setup) == count_observations(separate)
+
+
+def test_releases_that_pools_share_are_counted_once_as_kept() -> None:
+    setup, said = setup_of(), []
+    notes = Silent()
+    notes.say = said.append  # type: ignore[method-assign]
+    say_news(setup, notes, ["pool outlier is new"])
+    make_releases(setup, next(iter(missing_releases(setup))))
+    say_news(setup, notes, ["pool outlier is new"])
+    assert said[1::2] == ["to make: 6 releases; kept: 0", "to make: 0 releases; kept: 6"]
 
 
 def test_no_target_of_any_pool_is_background() -> None:

@@ -25,7 +25,7 @@ from synthleak.core.text import fold
 from synthleak.releases.claim import Claim, GaussianEvent, gaussian_delta, gaussian_mu
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generator import generators
-from synthleak.releases.generators.command import SHOW_STDERR, Command
+from synthleak.releases.generators.command import KEEP_FAILED, SHOW_STDERR, Command
 from synthleak.testing import check_generator, tiny_request
 
 Make = Callable[..., Command]
@@ -153,6 +153,10 @@ def test_other_braces_are_left_alone(make: Make) -> None:
         ('truncate -s 3G "$2"', "its release is larger than 1 GiB; raise output"),
         ('head -c 5000000 /dev/zero > "$2"', "line 1: the line is larger than the limit of 4 MB"),
         (f"printf '%s' '{'[' * 5000}' > \"$2\"", "line 1: not valid JSON"),
+        ("printf 'PAR1\\1\\2' > \"$2\"", "expected JSON Lines, and this is Parquet; write one"),
+        ("printf 'ARROW1\\0\\0' > \"$2\"", "expected JSON Lines, and this is Arrow; write one"),
+        ('gzip -c "$1" > "$2"', "expected JSON Lines, and this is gzip; write one"),
+        ('mkdir "$2"', "wrote no file to {out} but a folder: expected JSON Lines"),
         (f"printf '%s' '{'9' * 5000}' > \"$2\"", "line 1: not valid JSON"),
     ],
 )
@@ -174,6 +178,49 @@ def test_stderr_is_shown_on_request_but_not_the_records_in_it(
     assert complaint(make("echo boom >&2; exit 1")).endswith("its stderr ends: boom")
     said = complaint(make('head -n 4 "$1" >&2; echo "row 5 is odd" >&2; exit 1'))
     assert said.endswith("row 5 is odd (4 lines that quote training text are not shown)")
+
+
+def test_a_failed_call_is_named_and_kept_only_if_asked_for(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEEP_FAILED, raising=False)
+    failing = make('echo odd >&2; head -n 2 "$1" > "$2"; exit 3')
+    seed = tiny_request().seed % (2**31 - 1)
+    said = complaint(failing)
+    assert said.startswith(f"epsilon inf, seed {seed}, command sh: the program failed")
+    assert not list(tmp_path.rglob("train.jsonl"))
+    monkeypatch.setenv(KEEP_FAILED, str(tmp_path / "run/failed"))
+    place = tmp_path / f"run/failed/epsilon-inf-seed-{seed}"
+    assert f"confidential: {place} has its training file" in complaint(failing)
+    request = tiny_request()
+    assert (place / "train.jsonl").read_bytes() == dump_training(request.records)
+    assert (place / "stderr").read_text(encoding="utf-8") == "odd\n"
+    assert len((place / "release.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert place.stat().st_mode & 0o777 == 0o700
+    again = subprocess.run(["sh", place / "again.sh"], check=False, capture_output=True)
+    assert again.returncode == 3 and (place / "again.jsonl").is_file()
+
+
+def test_caches_of_libraries_go_with_the_call(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    model = home / ".cache/huggingface/hub/model"
+    model.parent.mkdir(parents=True)
+    model.write_text("weights", encoding="utf-8")
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "TORCH_HOME", "HF_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    copies = (
+        'for at in "$HF_DATASETS_CACHE" "${XDG_CACHE_HOME:-$HOME/.cache}/huggingface/assets"; do'
+        ' mkdir -p "$at"; cp "$1" "$at"; done; cat "$HF_HUB_CACHE/model" > model.seen'
+    )
+    make(f"{copies}; {GOOD}").generate(tiny_request())
+    assert (tmp_path / "model.seen").read_text(encoding="utf-8") == "weights"
+    assert [path.name for path in home.rglob("*") if path.is_file()] == ["model"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "own"))
+    said = complaint(make('echo "$XDG_CACHE_HOME" > seen; exit 1', env=["XDG_CACHE_HOME"]))
+    assert (tmp_path / "seen").read_text(encoding="utf-8").strip() == str(home / "own"), said
 
 
 def test_timeout_kills_the_program_and_its_children(make: Make, tmp_path: Path) -> None:
@@ -266,7 +313,7 @@ def test_a_program_has_limits_on_memory_and_output(make: Make) -> None:
     said = complaint(make(argv=hungry, memory=0.25))
     assert "failed with exit code 1" in said and said.endswith("its limit is memory = 0.25 GiB")
     said = complaint(make('yes > "$2"', output=0.001))
-    assert said == "command sh: its release is larger than 0.001 GiB; raise output"
+    assert said.endswith(", command sh: its release is larger than 0.001 GiB; raise output")
     assert "its stderr is larger than 0.001 GiB" in complaint(make("yes >&2", output=0.001))
     sparse = make('truncate -s 3G "$2"', output=1)
     assert "its release is larger than 1 GiB" in complaint(sparse)
@@ -300,6 +347,9 @@ def test_check_finds_a_missing_program(make: Make, tmp_path: Path) -> None:
     with pytest.raises(GeneratorError, match=r"argv\[0\]: 'no-such-program'"):
         missing.check()
     make()
+    unwritten = make(argv=["{python}", "generate.py", "{train}", "{out}"])
+    with pytest.raises(GeneratorError, match=r"argv\[1\]: there is no file 'generate\.py'"):
+        unwritten.check()
     bare = make(argv=["program.sh", "{train}", "{out}"])
     with pytest.raises(GeneratorError, match=r"program\.sh' is not executable; chmod \+x it"):
         bare.check()

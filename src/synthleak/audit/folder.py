@@ -51,6 +51,8 @@ RESULTS = "results"
 REPORT = "report.html"
 CONFIDENTIAL = "report-confidential.html"
 SIGN_OFF = "sign-off.html"
+FAILED = "failed"
+"""Where `--keep-failed` keeps what failed programs were given."""
 COMMITMENT = "commitment.json"
 PAGES = "text_pages"
 """Where the manifest names pages with texts that lie in the folder under other names."""
@@ -285,7 +287,7 @@ class RunFolder:
             raise StoreError(
                 f"the folder belongs to another spec ({'; '.join(news)})",
                 str(self.root),
-                "add --extend to go on in it, or choose another folder",
+                "add --extend to go on in it and make again what changed, or choose another folder",
             )
         self._check_looks(before["identity"].get("game", {}), setup.spec.game.model_dump())
         return news

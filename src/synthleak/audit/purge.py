@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from synthleak.audit.folder import CONFIDENTIAL, PAGES, STORE, RunFolder
+from synthleak.audit.folder import CONFIDENTIAL, FAILED, PAGES, STORE, RunFolder
 from synthleak.core.locations import Location, local
 from synthleak.core.private_files import PRIVATE, working_in
 from synthleak.core.store import FolderStore, is_artefact
@@ -24,6 +24,7 @@ REMOVED = {
     "vectors of texts": f"{STORE}/vectors",
     "pools with canaries": f"{STORE}/written",
     "report with texts": CONFIDENTIAL,
+    "input of failed programs": FAILED,
     "private temporary files": PRIVATE,
 }
 """What a purge removes, and where it lies: texts, and vectors, from which texts can be guessed."""
@@ -96,7 +97,7 @@ def purge(out: Location | str, *, wait: bool = False) -> list[Removed]:
             RunFolder(root).note_purge(counts, kinds)
         try:
             for item in removed:
-                paths = _files(root, item.where)
+                paths = [path for path in _files(root, item.where) if not path.is_dir()]
                 for path in paths:
                     path.unlink()
                 for folder in sorted({root / item.where, *(p.parent for p in paths)}, reverse=True):

@@ -323,11 +323,22 @@ def changes(old: Mapping[str, Any], setup: Setup) -> list[str]:
 def _differences(prefix: str, was: Any, now: Any) -> list[str]:
     if not isinstance(was, dict) or not isinstance(now, dict):
         return [f"{prefix.rstrip('.')} was {was}, is {now}"]
-    return [
-        f"{prefix}{key} was {was.get(key)}, is {now.get(key)}"
-        for key in {**was, **now}
-        if was.get(key) != now.get(key)
-    ]
+    keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+    told = []
+    for key in keys:
+        before, after = was.get(key), now.get(key)
+        if key == "argv" and before and after:
+            files = [word[0] for word in after if word not in before and not isinstance(word, str)]
+            before, after = map(_words, (before, after))
+            told += [f"{file} was edited" for file in files if file in before]
+        if before != after:
+            told.append(f"{prefix}{key} was {before}, is {after}")
+    return told
+
+
+def _words(argv: Sequence[Any]) -> list[str]:
+    """Return an argv as it is written: files by their names, without the hashes of contents."""
+    return [word if isinstance(word, str) else word[0] for word in argv]
 
 
 def resolved(setup: Setup) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from synthleak.evidence.table import chosen_families
 from synthleak.plan.plan import draw_all
 from synthleak.pools.pool import Pool
 from synthleak.pools.selection import PoolOrder, rules, select_all, written_in
-from synthleak.releases.generator import Generator, generators
+from synthleak.releases.generator import Generator, StatedGenerator, generators
 from synthleak.releases.release import Public, public_side
 
 
@@ -188,8 +188,11 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
 def _check_budgets(section: GeneratorSection, generator: Generator, position: int) -> None:
     finite = [epsilon for epsilon in section.epsilon if math.isfinite(epsilon)]
     if finite and not generator.private_by_design:
+        stated = isinstance(generator, StatedGenerator)
         raise SpecError(
             f"{finite[0]:g}: the generator {section.kind!r} has no privacy mechanism",
             f"generator[{position}].epsilon",
-            'use "inf"',
+            'use "inf", or state with private = true that the program honours epsilon'
+            if stated
+            else 'use "inf"',
         )

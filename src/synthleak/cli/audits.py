@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.resources import files
@@ -15,7 +16,7 @@ from synthleak.cli.options import How, command
 from synthleak.cli.output import columns_of, print_json, print_prose, print_table
 from synthleak.core.cell import counted
 from synthleak.core.errors import UserError
-from synthleak.core.locations import Location
+from synthleak.core.locations import Location, local
 from synthleak.core.validation import name_of_file
 
 if TYPE_CHECKING:
@@ -34,14 +35,19 @@ def run(
     extend: bool,
     committed: Path | None,
     wide: bool,
+    keep_failed: bool,
     gate: Gate,
     wait: bool,
     how: How,
 ) -> None:
     from synthleak.audit.commitment import read_commitment
+    from synthleak.audit.folder import FAILED
     from synthleak.audit.run import run as audit_spec
     from synthleak.core.spec import load_spec
 
+    if keep_failed:  # workers have it too
+        folder = local(out, "run --keep-failed", "name a run folder on this machine")
+        os.environ["SYNTHLEAK_KEEP_FAILED"] = str(folder.absolute() / FAILED)
     if committed is not None:
         gate = gate.bound_to(read_commitment(committed))
     loaded = load_spec(spec)

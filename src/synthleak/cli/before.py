@@ -168,6 +168,8 @@ def show(spec: Path, as_json: bool) -> None:
     print_table(shown.attackers, title="what each attacker knows")
     print_table(shown.cells, title="releases and trials")
     print_table([shown.totals], title="total")
+    for note in shown.notes:
+        print_prose(f"note: {note}")
 
 
 @command("plan cost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -12,9 +12,14 @@ import numpy as np
 
 from synthleak.audit.setup import Setup, cells_of_all_sizes, persons_in, proxies_of
 from synthleak.audit.stages import Inputs, corpus_vectors, read, select
-from synthleak.audit.steps.releases import wanted_sets
+from synthleak.audit.steps.releases import (
+    cells_with_releases,
+    count_releases,
+    naming,
+    wanted_sets,
+)
 from synthleak.calibration import KNOWLEDGE
-from synthleak.core.cell import Cell
+from synthleak.core.errors import UserError
 from synthleak.core.spec import load_spec
 from synthleak.core.store import MemoryStore
 from synthleak.corpus.statistics import (
@@ -37,12 +42,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Preview:
-    """Four tables: the pools, what the attackers know, the cells, and totals."""
+    """Four tables: the pools, what the attackers know, the cells, and totals; and what is missing.
+
+    `notes` say of each generator that cannot make releases here what it needs.
+    """
 
     pools: list[Row]
     attackers: list[Row]
     cells: list[Row]
     totals: Row
+    notes: list[str]
 
 
 def preview(setup: Setup) -> Preview:
@@ -53,17 +62,17 @@ def preview(setup: Setup) -> Preview:
         attackers=[_attacker(first, position) for position in range(len(first.baselines))],
         cells=_cells(setup),
         totals=_totals(setup),
+        notes=list(_notes(setup)),
     )
 
 
-def cells_with_releases(setup: Setup) -> list[Cell]:
-    """Return the cells whose releases are made: where pools share them, those of one pool."""
-    first = next(iter(setup.plans))
-    return [c for c in setup.cells if not setup.spec.game.share_releases or c.pool == first]
-
-
-def count_releases(setup: Setup) -> int:
-    return sum(len(wanted_sets(setup, cell)) for cell in cells_with_releases(setup))
+def _notes(setup: Setup) -> Iterator[str]:
+    for section, generator in setup.plugins.generators:
+        try:
+            with naming(section.name):
+                generator.check()
+        except UserError as error:
+            yield str(error)
 
 
 def count_observations(setup: Setup) -> int:

@@ -132,9 +132,30 @@ def _lines(path: Path, where: str) -> Iterator[tuple[int, bytes]]:
     with Boundary(lambda error: _unreadable(error, where)), path.open("rb") as file:
         while line := file.readline(longest + 1):
             number += 1
+            if number == 1:
+                _refuse_binary(line, where)
             if len(line) > longest:
                 RECORD.check(len(line), "the line", f"{where}, line {number}", GeneratorError)
             yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
+_BEGINNINGS = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"\xff\xff\xff\xff": "Arrow",
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+}
+
+
+def _refuse_binary(line: bytes, where: str) -> None:
+    """Name the format of a file that is known by its first bytes and is not JSON Lines."""
+    for beginning, name in _BEGINNINGS.items():
+        if line.startswith(beginning):
+            raise GeneratorError(f"expected JSON Lines, and this is {name}", where, _EACH_LINE)
+
+
+_EACH_LINE = 'write one object a line: {"text": "..."}'
 
 
 def _record(line: bytes, where: str, of_set: str) -> Synthetic:

@@ -77,6 +77,16 @@ def wanted_sets(setup: Setup, cell: Cell) -> list[tuple[int, RecordSet]]:
     return [(i, item) for i, item in sets_of(setup, cell) if item.form == "release"]
 
 
+def cells_with_releases(setup: Setup) -> list[Cell]:
+    """Return the cells whose releases are made: where pools share them, those of one pool."""
+    first = next(iter(setup.plans))
+    return [c for c in setup.cells if not setup.spec.game.share_releases or c.pool == first]
+
+
+def count_releases(setup: Setup) -> int:
+    return sum(len(wanted_sets(setup, cell)) for cell in cells_with_releases(setup))
+
+
 def request_for(setup: Setup, cell: Cell, record_set: RecordSet) -> Request:
     """Return what the generator of a cell is given for one set."""
     section, plan = section_of(setup, cell), setup.plans[cell.pool]
@@ -212,7 +222,7 @@ def check_awaited(setup: Setup) -> None:
     for section, generator in setup.plugins.generators:
         awaited = [
             generator.awaited(request_for(setup, cell, item))
-            for cell in setup.cells
+            for cell in cells_with_releases(setup)
             if cell.generator == section.name
             for _, item in wanted_sets(setup, cell)
         ]
@@ -272,7 +282,9 @@ def make_releases(setup: Setup, unit: ReleaseUnit) -> int:
     requests = [request_for(setup, unit.cell, item) for item in sets]
     pools = scored_pools(setup, unit.cell)
     asked = [records_at(setup, setup.pools[pool].asked) for pool in pools]
-    with naming(unit.cell.generator):
+    # A failed call is named, to be repeated; of a batch it is not known which one failed.
+    call = f", pool {unit.cell.pool}, {sets[0].name}" if len(sets) == 1 else ""
+    with naming(f"{unit.cell.generator}{call}"):
         answers = _each_answer(generator, requests, asked, unit.sample)
         for item, (release, scores) in zip(sets, answers, strict=True):
             for pool, of_pool in zip(pools, scores, strict=True):

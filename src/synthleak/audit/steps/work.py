@@ -49,11 +49,11 @@ from synthleak.audit.steps.prior_attacks import (
 from synthleak.audit.steps.releases import (
     account_claims,
     check_awaited,
+    count_releases,
     each_missing_release,
     make_releases,
     missing_releases,
     utility_needs,
-    wanted_sets,
 )
 from synthleak.core.artefact import Need
 from synthleak.core.cell import LEVEL, Cell, counted, counted_cells
@@ -281,9 +281,9 @@ def say_news(setup: Setup, progress: Progress, news: Sequence[str]) -> None:
     """Say what is new to the folder of an audit, and what that needs."""
     if news:
         missing = sum(len(unit.sets) for unit in missing_releases(setup))
-        whole = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
         progress.say(f"new: {'; '.join(news)}")
-        progress.say(f"to make: {counted(missing, 'release')}; kept: {whole - missing:,}")
+        kept = count_releases(setup) - missing
+        progress.say(f"to make: {counted(missing, 'release')}; kept: {kept:,}")
 
 
 def make_missing_releases(setup: Setup, runtime: Runtime, progress: Progress) -> int:
@@ -326,7 +326,7 @@ TIMED_PROXIES = 32
 
 def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     """Return the stages of a run by title, each with the seconds it may take; 0: unknown."""
-    wanted = sum(len(wanted_sets(setup, cell)) for cell in setup.cells)
+    wanted = count_releases(setup)
     missing = sum(len(unit.sets) for unit in missing_releases(setup))
     proxies = len(proxies_of(setup)) / TIMED_PROXIES
     estimate: defaultdict[str, float] = defaultdict(float)

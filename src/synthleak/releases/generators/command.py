@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from synthleak.core.errors import GeneratorError
 from synthleak.core.private_files import note_program, private_folder, write_private
 from synthleak.core.runtime import Resources
 from synthleak.core.validation import DataPath, listed
-from synthleak.core.whole_files import cannot_write
+from synthleak.core.whole_files import cannot_write, refuse_links
 from synthleak.releases import supervisor
 from synthleak.releases.exchange import (
     budget,
@@ -48,6 +49,9 @@ SHOW_STDERR = "SYNTHLEAK_SHOW_STDERR"
 
 A program may print records in a form that is not recognised: tokens, hashes, encodings.
 """
+KEEP_FAILED = "SYNTHLEAK_KEEP_FAILED"
+"""Set to a folder in which what a failed program was given is kept: private records."""
+_RELEASE = "release.jsonl"
 _SHOWN_LINES = 3
 _GIB = 2**30
 _LOOK_EVERY, _GRACE = 0.25, 5.0
@@ -57,6 +61,7 @@ PASSED_ON = (
     *("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"),
 )
 """Variables that a program gets, with all LC_…; `env` adds others by name."""
+_SCRIPTS = {".py", ".sh", ".r", ".awk", ".pl", ".jl", ".js", ".rb"}
 
 
 @generators.register("command", version=1)
@@ -128,7 +133,13 @@ class Command(StatedGenerator):
                     "generator command, env",
                     f"export {name}=… before you run, or take it out of env",
                 )
-        program = self.argv[0]
+        program, script = self.argv[0], Path(*self.argv[1:2])
+        if script.suffix.lower() in _SCRIPTS and not _is(self.cwd / script, "file"):
+            raise GeneratorError(
+                f"there is no file {str(script)!r}",
+                "generator command, argv[1]",
+                "write it, or name it relative to the spec",
+            )
         if shutil.which(executable if program == "{python}" else program) is None:
             there = _is(Path(program), "file")
             raise GeneratorError(
@@ -143,20 +154,45 @@ class Command(StatedGenerator):
         self.check()
         try:
             with private_folder() as name:
-                return self._generate(request, Path(name).absolute())
+                folder = Path(name).absolute()
+                try:
+                    return self._generate(request, folder)
+                except GeneratorError as error:
+                    call = f"epsilon {budget(request.epsilon)}, seed {program_seed(request.seed)}"
+                    what = error.what + self._kept(request, folder)
+                    raise GeneratorError(what, f"{call}, {error.where}", error.remedy) from None
         except OSError as error:  # a full disk, or a program that removed the folder
             why = f"its private folder cannot be used ({error.strerror})"
             raise self._error(why, "free some space, and let the program keep it") from None
 
     def _generate(self, request: Request, folder: Path) -> Sequence[Synthetic]:
-        train, out = folder / supervisor.TRAIN, folder / "release.jsonl"
+        train, out = folder / supervisor.TRAIN, folder / _RELEASE
         write_private(folder / "stderr", b"")
         argv = _filled(self.argv, request, train, out)
         self._run(argv, folder, request)
         if not out.is_file():
-            raise self._error("the program succeeded but wrote no file to {out}")
+            folder_instead = " but a folder: expected JSON Lines" if out.is_dir() else ""
+            raise self._error(f"the program succeeded but wrote no file to {{out}}{folder_instead}")
         self._check_output(folder)
         return read_release(out, request.size, f"{self._who}, its output")
+
+    def _kept(self, request: Request, folder: Path) -> str:
+        """Keep what a failed call was given and has written, if asked for; say where."""
+        if not (kept := os.environ.get(KEEP_FAILED)):
+            return ""
+        call = f"epsilon-{budget(request.epsilon)}-seed-{program_seed(request.seed)}"
+        place = Path(kept, call)
+        refuse_links(place, Path(kept).parent)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("stderr", _RELEASE):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, place / name)
+        train = place / supervisor.TRAIN
+        write_private(train, dump_training(request.records, persons=request.persons))
+        argv = _filled(self.argv, request, train, place / "again.jsonl")
+        again = f"cd {shlex.quote(str(self.cwd))} && {shlex.join(argv)}\n"
+        write_private(place / "again.sh", again.encode())
+        return f"; confidential: {place} has its training file; again.sh there repeats the call"
 
     def _run(self, argv: Sequence[str], folder: Path, request: Request) -> None:
         notes = folder / "stderr"
@@ -208,7 +244,7 @@ class Command(StatedGenerator):
             for name, value in os.environ.items()
             if name in PASSED_ON or name in self.env or name.startswith("LC_")
         }
-        return {**passed_on, "TMPDIR": str(folder)}
+        return {**_caches(folder), **passed_on, "TMPDIR": str(folder)}
 
     def _await(self, process: subprocess.Popen[bytes], folder: Path) -> int:
         end = time.monotonic() + self.timeout
@@ -223,7 +259,7 @@ class Command(StatedGenerator):
             self._check_output(folder)
 
     def _check_output(self, folder: Path) -> None:
-        for name, what in (("release.jsonl", "release"), ("stderr", "stderr")):
+        for name, what in ((_RELEASE, "release"), ("stderr", "stderr")):
             with contextlib.suppress(FileNotFoundError):
                 if (folder / name).stat().st_size > self.output * _GIB:
                     raise self._error(
@@ -240,6 +276,26 @@ class Command(StatedGenerator):
 
     def _error(self, what: str, remedy: str | None = None) -> GeneratorError:
         return GeneratorError(what, self._who, remedy)
+
+
+def _caches(folder: Path) -> dict[str, str]:
+    """Return where libraries are to keep what they derive from private records: in its folder.
+
+    Models and tokens are looked for where they were: programs work offline with what was
+    downloaded before.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    hub = Path(os.environ.get("HF_HOME") or cache / "huggingface")
+    models = {
+        "HF_HUB_CACHE": hub / "hub",
+        "HF_TOKEN_PATH": hub / "token",
+        "TORCH_HOME": cache / "torch",
+    }
+    return {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "HF_DATASETS_CACHE": str(folder / "cache/datasets"),
+        **{name: os.environ.get(name) or str(path) for name, path in models.items()},
+    }
 
 
 def _resolved(base: Path, word: str, *, program: bool) -> str:
