@@ -158,6 +158,41 @@ def test_distribution_is_shaded_against_the_column_without_privacy() -> None:
                     assert found.shade[1] == max(8, round(45 * min(more, 0.4) / 0.4))
 
 
+def test_distribution_stands_beside_the_formula_of_the_study() -> None:
+    ours, paper = made("distribution").parts
+    assert (ours.name, paper.name) == ("ours", "the paper's V")
+    for own, other in zip(ours.blocks, paper.blocks, strict=True):
+        for left, right in zip(own.rows, other.rows, strict=True):
+            assert right.entries[0].values == {"fewest": 34, "most": 34}
+            for mine, theirs in zip(left.entries[1:], right.entries[1:], strict=True):
+                assert theirs.values["paper_s10"] == float(str(mine.values["s10"])) / 2
+
+
+def test_only_differences_that_pass_holm_are_bold_in_dp_removal() -> None:
+    rows = [row for block in made("dp_removal").parts[0].blocks for row in block.rows]
+    assert len(rows) == len(CORPORA) * len(GENERATORS) * (len(BUDGETS) - 1) * 2
+    for row in rows:
+        _, _, difference, p, *_ = row.entries
+        assert difference.lines[0][0].bold == (float(str(p.values["p"])) <= 0.05)
+
+
+def test_prior_attacks_are_compared_first_at_the_budgets_of_the_study() -> None:
+    captions = ["".join(piece.text for piece in part.caption) for part in made("prior").parts]
+    assert captions == [
+        "Selected pools, ε = ∞, 1.",
+        "Selected pools, ε = 4, 2, 0.5.",
+        "Rare-label pools, ε = ∞, 1.",
+        "Rare-label pools, ε = 4, 2, 0.5.",
+    ]
+
+
+def test_attributes_stand_beside_the_formula_of_the_study() -> None:
+    assert [part.name for part in made("attributes").parts] == ["ours", "the paper's V"]
+    source = invented(without=["attributes_paper"])
+    (item,) = make_tables(source, ["attributes"]).tables
+    assert [part.name for part in item.parts] == ["ours"]
+
+
 def test_markdown_tells_shaded_from_concentrated_entries() -> None:
     item = made("distribution")
     looks = set()

@@ -88,6 +88,15 @@ def test_psytar_at_full_size_gives_the_studys_split(tmp_path: Path) -> None:
     assert part != read("psytar", path=str(path), split=0.85, split_seed=1)
 
 
+def test_split_above_one_is_a_number_of_records(tmp_path: Path) -> None:
+    path = dmsafn(tmp_path / "all-data.csv", rows=40)
+    assert len(read("dmsafn", path=str(path), split=7)) == 7
+    with raises_at(CorpusError, "corpus.split", "hold 40 records"):
+        read("dmsafn", path=str(path), split=41)
+    with pytest.raises(SpecError, match="a number of records is whole"):
+        read("dmsafn", path=str(path), split=7.5)
+
+
 def test_psytar_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = psytar(tmp_path / "a.xlsx", [["id", "drug_id", "sentences", "ADR"]])
     with raises_at(CorpusError, f"{path}, sheet Sentence_Labeling", "'WD'"):

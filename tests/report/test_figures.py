@@ -75,6 +75,19 @@ def test_numbers_are_those_of_the_tables(audit: Audit, figures: dict[str, Figure
     assert sorted(marked) == sorted(top)
 
 
+def test_overview_draws_the_audit_in_its_own_numbers(
+    audit: Audit, figures: dict[str, Figure]
+) -> None:
+    shown = {(row["b"], row["v"]): row["t"].replace("\n", " ") for row in rows(figures["overview"])}
+    records = audit.results.corpus["records"]
+    assert shown["game", f"{records:,}"] == f"records: {audit.results.corpus['name']}"
+    leaking = sum(one.verdict.leaks for one in audit.results.cells)
+    assert ("found", f"{leaking} of {len(audit.results.cells)}") in shown
+    for epsilon in {row.epsilon for row in audit.cells}:
+        best = max(row.auc for row in audit.cells if row.epsilon == epsilon)
+        assert f"at ε = {epsilon:g}".replace("inf", "∞") in shown["found", f"{best:.2f}"]
+
+
 def test_tooltip_names_the_statistic_that_was_tested(audit: Audit) -> None:
     cell = audit.setup.cells[0]
     proxies = [row for row in audit.proxies if is_of(row, cell)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from support.scripts import PAPER
 from synthleak.audit.stages import build_plugins
 from synthleak.core.spec import load_spec
 
+TOKENS = "Tok. md/p95/mx"
 SPECS = sorted(PAPER.glob("specs/*.toml"))
-PRESETS = sorted(PAPER.glob("presets/*.toml"))
+PRESETS = sorted(Path(str(files("synthleak.paper"))).glob("presets/*.toml"))
 
 
 @pytest.mark.parametrize("path", [*SPECS, *PRESETS], ids=lambda path: path.stem)
@@ -40,3 +43,25 @@ def test_evidence_with_another_encoder_reads_the_same_releases(name: str) -> Non
     assert usual.encoders.evidence.kind == "static" and other.encoders.evidence.kind == "minilm"
     encoders = {"encoders": usual.encoders}
     assert other.model_copy(update=encoders) == usual
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_preset_audits_the_three_generators_of_the_study(path: Path) -> None:
+    loaded = load_spec(path).spec
+    assert [section.kind for section in loaded.generator] == ["dpsgd", "epsvec", "augpe"]
+    assert loaded.analyses.also == ("meta",)
+    with (PAPER / "published.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["corpus"] == path.stem]
+    longest = next(row for row in rows if (row["item"], row["column"]) == (TOKENS, "second"))
+    count = next(row for row in rows if row["item"] == "N")
+    assert loaded.generator[0].settings["max_tokens"] >= float(longest["value"])
+    split = loaded.corpus.settings["split"]
+    assert split <= 1 or split == float(count["value"])
+
+
+@pytest.mark.parametrize("corpus", ["dmsafn", "goemotions"])
+def test_chance_is_played_on_the_pools_of_the_study(corpus: str) -> None:
+    played, chance = (load_spec(PAPER / f"specs/{corpus}-{x}.toml") for x in ("dpsgd", "chance"))
+    assert [section.kind for section in chance.spec.generator] == ["bystander"]
+    usual = played.spec.model_copy(update={"generator": chance.spec.generator})
+    assert chance.spec == usual

@@ -13,7 +13,7 @@ from synthleak.analyses.analysis import ATTRIBUTES, Unavailable
 from synthleak.analyses.attributes import AttributeTest, CombinedRow, SelectionRow
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.consistency import ConsistencyRow
-from synthleak.analyses.gaps import GapRow, MergedRow
+from synthleak.analyses.gaps import GapRow, MergedRow, RemovalRow
 from synthleak.analyses.overviews import MetaRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.vulnerability import VulnerabilityRow
@@ -111,6 +111,7 @@ def analysis_rows(corpora: Sequence[str], generators: Sequence[str]) -> dict[str
     """Return the rows of every analysis that is printed, by its name."""
     rng = np.random.default_rng(3)
     found: dict[str, list[Any]] = {name: [] for name in ("control_gap", "vulnerability", "meta")}
+    found["dp_removal"] = []
     found |= {name: [] for name in ("attributes", "attributes_combined", "selection_rules")}
     found["consistency"] = []
     for generator in generators:
@@ -127,12 +128,17 @@ def analysis_rows(corpora: Sequence[str], generators: Sequence[str]) -> dict[str
                             qualifying=35,
                             positive_share=float(rng.uniform(0.3, 0.9)),
                             s10=s10,
+                            paper_qualifying=34,
+                            paper_positive_share=0.6,
+                            paper_s10=s10 / 2,
                             s10_p_null=0.01 if s10 > 0.4 else 0.4,
                             concentrated="yes" if s10 > 0.6 else "no",
                         )
                     )
                     for scenario in (*SCENARIOS, "all"):
                         found["control_gap"].append(gap(rng, scenario, epsilon, names))
+                    if math.isfinite(epsilon):
+                        found["dp_removal"].append(removal(rng, epsilon, names))
                     for scenario in SCENARIOS:
                         found["meta"].append(fused(rng, scenario, epsilon, names))
                 found["attributes"] += [
@@ -190,6 +196,8 @@ def analysis_rows(corpora: Sequence[str], generators: Sequence[str]) -> dict[str
                 )
                 for name in ATTRIBUTES
             ]
+    for name in ("attributes", "attributes_combined"):
+        found[f"{name}_paper"] = found[name]
     return found
 
 
@@ -217,6 +225,29 @@ def gap(rng: np.random.Generator, scenario: str, epsilon: float, names: dict[str
         high=difference + 0.06,
         p_holm=0.5,
         flagged="yes" if scenario == "all" and abs(difference) > 0.06 else "no",
+    )
+    return made
+
+
+def removal(rng: np.random.Generator, epsilon: float, names: dict[str, str]) -> RemovalRow:
+    removed, usual = rng.uniform(0.1, 0.3, 2).tolist()
+    made: RemovalRow = row(
+        RemovalRow,
+        **names,
+        epsilon=epsilon,
+        scenario="all",
+        removed=removed,
+        removed_low=removed - 0.05,
+        removed_high=removed + 0.05,
+        controls=2,
+        control_removed=usual,
+        difference=removed - usual,
+        low=removed - usual - 0.07,
+        high=removed - usual + 0.07,
+        p_holm=0.01 if abs(removed - usual) > 0.1 else 0.6,
+        best_removed=removed,
+        best_control_removed=usual,
+        best_difference=removed - usual,
     )
     return made
 

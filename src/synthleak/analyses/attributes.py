@@ -172,17 +172,21 @@ def two_sided(value: float, null: Floats | NDArray[np.float32]) -> float | None:
     return (1 + int((np.abs(null) >= abs(value) - SLACK).sum())) / (len(null) + 1)
 
 
-def matrices(study: Study) -> dict[str, list[Matrix]]:
-    """Return the attribute–pool matrices under each of the four rules, computed once per study."""
+def matrices(study: Study, *, paper: bool = False) -> dict[str, list[Matrix]]:
+    """Return the attribute–pool matrices under each of the four rules, computed once per study.
+
+    With `paper`, of V by the paper's formula.
+    """
     if not study.cell_data:
         raise Unavailable(NO_CELL)
-    by_rule = study.once("attribute matrices", lambda: _matrices(study))
+    name = "attribute matrices of the paper" if paper else "attribute matrices"
+    by_rule = study.once(name, lambda: _matrices(study, paper))
     if not by_rule[SPLIT]:
         raise Unavailable(TOO_FEW)
     return by_rule
 
 
-def _matrices(study: Study) -> dict[str, list[Matrix]]:
+def _matrices(study: Study, paper: bool) -> dict[str, list[Matrix]]:
     table = {
         (row.corpus, row.pool, row.record): [getattr(row, name) for name in ATTRIBUTES]
         for row in study.attributes
@@ -194,17 +198,19 @@ def _matrices(study: Study) -> dict[str, list[Matrix]]:
         keys = [(group.pool.corpus, group.pool.name, record) for record in group.pool.records]
         if all(key in table for key in keys):
             rows = np.array([table[key] for key in keys])
-            for rule, matrix in _of_group(group, rows, permutations):
+            for rule, matrix in _of_group(group, rows, permutations, paper):
                 by_rule[rule].append(matrix)
     return by_rule
 
 
-def _of_group(group: Group, attributes: Floats, permutations: int) -> Iterator[tuple[str, Matrix]]:
+def _of_group(
+    group: Group, attributes: Floats, permutations: int, paper: bool
+) -> Iterator[tuple[str, Matrix]]:
     """Yield the correlations under each rule; which records qualify depends on the coins alone."""
     chosen = {
         rule: signal for rule in SELECTION_RULES if (signal := group.choose(rule)) is not None
     }
-    vs = {rule: group.v(signal) for rule, signal in chosen.items()}
+    vs = {rule: group.v(signal, paper=paper) for rule, signal in chosen.items()}
     qualify = np.isfinite(next(iter(vs.values())))
     if qualify.sum() < FEWEST:
         return
@@ -250,7 +256,13 @@ def attributes(study: Study) -> Sequence[AttributeTest]:
     return attribute_tests(study, SPLIT)
 
 
-def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
+@analysis("attributes_paper", version=1, row=AttributeTest, opt_in=True)
+def attributes_paper(study: Study) -> Sequence[AttributeTest]:
+    """Whether attributes predict V by the paper's formula."""
+    return attribute_tests(study, SPLIT, paper=True)
+
+
+def attribute_tests(study: Study, rule: str, *, paper: bool = False) -> list[AttributeTest]:
     """Return every attribute–pool test under one rule, Holm over all of them."""
     rows = [
         AttributeTest(
@@ -266,7 +278,7 @@ def attribute_tests(study: Study, rule: str) -> list[AttributeTest]:
             floor=detection_floor(matrix.records),
             selected_on="†" if SELECTED_ON.get(matrix.group.pool.rule) == attribute else "",
         )
-        for matrix in matrices(study)[rule]
+        for matrix in matrices(study, paper=paper)[rule]
         for place, attribute in enumerate(ATTRIBUTES)
     ]
     return with_holm(rows)
@@ -304,8 +316,18 @@ class CombinedRow:
 )
 def attributes_combined(study: Study) -> Sequence[CombinedRow]:
     """Attribute correlations over the disjoint pools of a block, by Fisher's z, under each rule."""
+    return _combined(study, paper=False)
+
+
+@analysis("attributes_combined_paper", version=1, row=CombinedRow, opt_in=True)
+def attributes_combined_paper(study: Study) -> Sequence[CombinedRow]:
+    """The same correlations of V by the paper's formula."""
+    return _combined(study, paper=True)
+
+
+def _combined(study: Study, *, paper: bool) -> list[CombinedRow]:
     rows: list[CombinedRow] = []
-    for rule, of_rule in matrices(study).items():
+    for rule, of_rule in matrices(study, paper=paper).items():
         blocks: dict[tuple[str, str], list[Matrix]] = {}
         for matrix in of_rule:
             key = (matrix.group.generator, matrix.group.pool.rule)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 from zipfile import ZipFile
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from synthleak.core.errors import CorpusError, import_extra
 from synthleak.core.predicate import is_marked
@@ -36,9 +36,18 @@ class Published(Reader):
     """
 
     split: float | None = Field(
-        default=None, gt=0, le=1, description="share of the records to take; all if not set"
+        default=None,
+        gt=0,
+        description="share of the records to take, or above 1 their number; all if not set",
     )
     split_seed: int = Field(default=0, ge=0, description="which random part")
+
+    @field_validator("split")
+    @classmethod
+    def _whole_above_one(cls, value: float | None) -> float | None:
+        if value is not None and value > 1 and not value.is_integer():
+            raise ValueError("a share is at most 1, a number of records is whole")
+        return value
 
     @abstractmethod
     def read_all(self) -> Iterator[Record]:
@@ -49,7 +58,13 @@ class Published(Reader):
             return self.read_all()
         records = list(self.read_all())
         # 0.29 * 100 is a hair below 29 in floating point.
-        size = int(len(records) * self.split + 1e-9)
+        size = int(self.split if self.split > 1 else len(records) * self.split + 1e-9)
+        if size > len(records):
+            raise CorpusError(
+                f"the published files hold {len(records)} records",
+                "corpus.split",
+                f"take at most as many, not {size}",
+            )
         part = stream(self.split_seed, "split", self.kind).permutation(len(records))[:size]
         return iter([records[position] for position in sorted(part)])
 

@@ -97,6 +97,7 @@ def proxy_families(source: Source) -> lay.Table:
     if not source.families:
         raise Unavailable("needs a run folder whose proxy families are installed")
     rows, count = [], 0
+    attackers = " / ".join(sorted({row.scenario for row in source.cells})) or "–"
     for entry in source.families:
         view, names = entry.plugin.view, [proxy.name for proxy in entry.plugin.proxies]
         log = entry.plugin.proxies[0].scale == "log"
@@ -105,10 +106,11 @@ def proxy_families(source: Source) -> lay.Table:
             lay.entry(entry.summary, values={"what": entry.summary}),
             lay.entry(", ".join(names), values={"count": len(names)}),
             lay.entry("yes" if log else "no", values={"answer": log}),
+            lay.entry(attackers, values={"scenarios": attackers}),
         )
         rows.append(lay.Row((entry.name,), entries))
         count += len(names)
-    heads = ("View", "What it measures", "Proxies", "Probability-like")
+    heads = ("View", "What it measures", "Proxies", "Probability-like", "Used in")
     columns = [lay.Column(head, align="l") for head in heads]
     part = lay.Part(("Proxy family",), columns, [lay.Block(rows)])
     size = len(source.families)

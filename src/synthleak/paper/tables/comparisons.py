@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 
 from synthleak.analyses.analysis import Unavailable
-from synthleak.analyses.gaps import WHOLE, GapRow, MergedRow
+from synthleak.analyses.gaps import WHOLE, GapRow, MergedRow, RemovalRow
 from synthleak.analyses.prior import ComparisonRow
 from synthleak.core.cell import Cell, is_of
 from synthleak.paper.tables import layout as lay
@@ -28,6 +29,10 @@ Triple = tuple[lay.Entry, lay.Entry, lay.Entry]
 NONE: Triple = (lay.NOTHING,) * 3
 
 
+FIRST = (math.inf, 1.0)
+"""The budgets that the study compares with prior attacks first; the others follow."""
+
+
 def _chunks(budgets: Sequence[float], across: int) -> list[Sequence[float]]:
     """Return the budgets that stand side by side: more would not be legible on a page."""
     return [budgets[start : start + across] for start in range(0, len(budgets), across)]
@@ -45,7 +50,11 @@ def prior(source: Source) -> lay.Table:
         raise Unavailable(
             "needs prior attacks in the spec ([[prior]]), which these audits left out"
         )
-    chunks = _chunks(lay.budgets_of(row.epsilon for row in rows), 3)
+    budgets = lay.budgets_of(row.epsilon for row in rows)
+    if len(budgets) > 3 and set(FIRST) <= set(budgets):
+        chunks = [FIRST, *_chunks([one for one in budgets if one not in FIRST], 3)]
+    else:
+        chunks = _chunks(budgets, 3)
     rare = [row for row in rows if source.rule(row) == RARE]
     others = [row for row in rows if row not in rare]
     title = "Selected pools" if selected else "Random controls"
@@ -221,6 +230,47 @@ def _thousandths(spread: float | None) -> list[lay.Piece]:
     return [] if spread is None else [lay.Piece(f" ±{1000 * spread:.0f}", form="small")]
 
 
+def dp_removal(source: Source) -> lay.Table:
+    rows: Sequence[RemovalRow] = [
+        row
+        for row in source.rows("dp_removal")
+        if row.scenario == WHOLE and source.rule(row) not in (RANDOM, UNION)
+    ]
+    if not rows:
+        raise Unavailable("needs a selected pool at ε = ∞ and at a finite ε")
+    columns = (
+        *(lay.Column(head, "Removed") for head in ("selected", "controls")),
+        *(lay.Column(head, "Difference") for head in ("Δ", "p (Holm)")),
+        *(lay.Column(head, "In hindsight") for head in ("selected", "controls", "Δ")),
+    )
+    blocks = []
+    for generator in dict.fromkeys(row.generator for row in rows):
+        lines = [
+            lay.Row((" ".join(pool_of(row)), lay.budget(row.epsilon)), _removal_entries(row))
+            for row in rows
+            if row.generator == generator
+        ]
+        blocks.append(lay.Block(lines, generator))
+    part = lay.Part(("Pool", "Budget"), columns, blocks)
+    return lay.table("dp_removal", [part], size="small")
+
+
+def _removal_entries(row: RemovalRow) -> tuple[lay.Entry, ...]:
+    return (
+        _delta(row.removed, row.removed_low, row.removed_high),
+        _plain("auc", row.control_removed),
+        _delta(row.difference, row.low, row.high, bold=lay.significant(row.p_holm)),
+        lay.entry(lay.chance(row.p_holm), values={"p": row.p_holm}),
+        _plain("auc", row.best_removed),
+        _plain("auc", row.best_control_removed),
+        _plain("delta", row.best_difference),
+    )
+
+
+def _plain(name: str, value: float | None) -> lay.Entry:
+    return lay.NOTHING if value is None else lay.entry(lay.signed(value), values={name: value})
+
+
 def merged(source: Source) -> lay.Table:
     rows = list(source.adjudicated)
     with suppress(Unavailable):
@@ -270,15 +320,20 @@ def _merged_entries(row: MergedRow) -> tuple[lay.Entry, ...]:
 
 
 def _delta(
-    delta: float | None, low: float | None, high: float | None, *, faint: bool = False
+    delta: float | None,
+    low: float | None,
+    high: float | None,
+    *,
+    faint: bool = False,
+    bold: bool | None = None,
 ) -> lay.Entry:
-    """Write a difference with its interval, bold where that excludes 0."""
+    """Write a difference with its interval, bold where that excludes 0 or as `bold` says."""
     if delta is None:
         return lay.NOTHING
-    pieces = [lay.Piece(lay.signed(delta))]
+    pieces = [lay.Piece(lay.signed(delta), bold=bool(bold))]
     if low is not None and high is not None:
         pieces = [
-            lay.Piece(lay.signed(delta), bold=low > 0 or high < 0),
+            lay.Piece(lay.signed(delta), bold=low > 0 or high < 0 if bold is None else bold),
             lay.Piece(f" {lay.interval(low, high)}", form="small"),
         ]
     return lay.entry(*pieces, values={"delta": delta, "low": low, "high": high}, faint=faint)

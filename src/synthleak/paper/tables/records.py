@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from synthleak.analyses.analysis import ATTRIBUTES, Unavailable
 from synthleak.analyses.attributes import AttributeTest, CombinedRow, SelectionRow
@@ -38,6 +40,8 @@ SHORT = {
 }
 SELECTIONS = {SPLIT: "80% split", "all": "all episodes"}
 BLOCKS = {OUTLIER: "Outlier pools", RARE: "Rare-label pools"}
+PAPER = ("paper_", "the paper's V")
+"""The prefix of columns that hold the paper's V, and the name of parts of tables that do."""
 Combined = dict[tuple[str, str], CombinedRow]
 """The random pools' combinations by generator and attribute."""
 
@@ -47,6 +51,12 @@ def distribution(source: Source) -> lay.Table:
     rows = [row for row in every if source.rule(row) not in (RANDOM, UNION)] or list(every)
     if not rows:
         raise Unavailable("needs a cell with records that were both in and out")
+    parts = [_spread_part(rows, prefix, name) for prefix, name in (("", "ours"), PAPER)]
+    return lay.table("distribution", parts, size="small", budget=parts[0].columns[1].head)
+
+
+def _spread_part(rows: Sequence[VulnerabilityRow], prefix: str, name: str) -> lay.Part:
+    """Return the spread of V, ours or by the paper's formula, as a grid."""
     budgets = lay.budgets_of(row.epsilon for row in rows)
     by_cell = {Cell.of(row): row for row in rows}
     labels = labels_of(map(pool_of, rows))
@@ -55,12 +65,13 @@ def distribution(source: Source) -> lay.Table:
         lines = []
         for pool, label in labels.items():
             cells = [by_cell.get(Cell(*pool, generator, epsilon)) for epsilon in budgets]
-            counts = [row.qualifying for row in cells if row is not None]
+            counts = [getattr(row, f"{prefix}qualifying") for row in cells if row is not None]
             if counts:
                 few, many = min(counts), max(counts)
                 text = str(few) if few == many else f"{few}–{many}"
                 count = lay.entry(text, values={"fewest": few, "most": many})
-                entries = [_spread(row, cells[0]) for row in cells]
+                write = _spread_of_paper if prefix else _spread
+                entries = [write(row, cells[0]) for row in cells]
                 lines.append(lay.Row((generator, label), (count, *entries)))
         blocks.append(lay.Block(lines))
     first, *others = budgets
@@ -69,8 +80,8 @@ def distribution(source: Source) -> lay.Table:
         lay.Column(lay.budget(first)),
         *(lay.Column(format_epsilon(e), plain=lay.budget(e)) for e in others),
     )
-    part = lay.Part(("Generator", "Dataset"), columns, blocks)
-    return lay.table("distribution", [part], size="small", budget=lay.budget(first))
+    caption = lay.words("V by the formula of the study." if prefix else "V by ranks, with bands.")
+    return lay.Part(("Generator", "Dataset"), columns, blocks, caption, name=name)
 
 
 def shade(s10: float, open_s10: float | None) -> lay.Shade | None:
@@ -105,8 +116,31 @@ def _spread(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> l
     )
 
 
+def _spread_of_paper(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> lay.Entry:
+    """Write the same of the paper's V, which has no bands."""
+    if row is None or row.paper_positive_share is None:
+        return lay.NOTHING
+    share = lay.percent(row.paper_positive_share)
+    values = lay.values_of(row, "paper_positive_share paper_s10 paper_mean_abs_v")
+    if row.paper_s10 is None:
+        return lay.entry(f"{share} / –", values=values)
+    deeper = None if without is None else shade(row.paper_s10, without.paper_s10)
+    return lay.entry(f"{share} / {lay.percent(row.paper_s10)}", values=values, shade=deeper)
+
+
 def attributes(source: Source) -> lay.Table:
+    parts = [_attributes_part(source, "")]
+    with suppress(Unavailable):
+        parts.append(_attributes_part(source, "_paper"))
     rows: Sequence[AttributeTest] = source.rows("attributes")
+    floors = [row.floor for row in rows if row.floor is not None]
+    reach = f" ({min(floors):.2f} to {max(floors):.2f} here)" if floors else ""
+    return lay.table("attributes", parts, reach=reach)
+
+
+def _attributes_part(source: Source, ending: str) -> lay.Part:
+    """Return the correlations with our V, or with the paper's."""
+    rows: Sequence[AttributeTest] = source.rows(f"attributes{ending}")
     in_blocks = [row for row in rows if row.block not in (RANDOM, UNION)]
     pools = list(dict.fromkeys((row.block, row.corpus, row.pool) for row in in_blocks))
     pools.sort(key=lambda pool: [*BLOCKS, pool[0]].index(pool[0]))
@@ -116,7 +150,7 @@ def attributes(source: Source) -> lay.Table:
         title = BLOCKS.get(block, f"{block} pools")
         columns.append(lay.Column(labels[corpus, pool], title, upright=True))
     columns.append(lay.Column("combined ρ", "Random pools", upright=True))
-    combinations = _combined(source, SPLIT)
+    combinations = _combined(source, SPLIT, ending)
     tests = {(row.corpus, row.pool, row.generator, row.attribute): row for row in rows}
 
     def entries(generator: str, attribute: str) -> list[lay.Entry]:
@@ -126,10 +160,11 @@ def attributes(source: Source) -> lay.Table:
             _fisher(combinations.get((generator, attribute))),
         ]
 
-    floors = [row.floor for row in rows if row.floor is not None]
-    reach = f" ({min(floors):.2f} to {max(floors):.2f} here)" if floors else ""
     part = _by_attribute((row.generator for row in rows), columns, entries)
-    return lay.table("attributes", [part], reach=reach)
+    caption, name = (
+        ("V by the formula of the study.", PAPER[1]) if ending else ("V by ranks.", "ours")
+    )
+    return replace(part, caption=lay.words(caption), name=name)
 
 
 def _by_attribute(
@@ -147,10 +182,10 @@ def _by_attribute(
     return lay.Part(("Attribute",), columns, blocks)
 
 
-def _combined(source: Source, selection: str) -> Combined:
+def _combined(source: Source, selection: str, ending: str = "") -> Combined:
     """Return the combinations over the random pools under a rule of selection."""
     try:
-        rows: Sequence[CombinedRow] = source.rows("attributes_combined")
+        rows: Sequence[CombinedRow] = source.rows(f"attributes_combined{ending}")
     except Unavailable:
         return {}
     return {

@@ -23,7 +23,8 @@ from synthleak.paper.tables.source import Source
 _IN_ORDER: tuple[Callable[[Source], Table], ...] = (
     *(audited.corpora, audited.pools, audited.proxy_families),
     *(membership.main, membership.main_intervals, membership.rare, membership.rare_intervals),
-    *(comparisons.prior, comparisons.control_gap, comparisons.merged),
+    *(comparisons.prior, comparisons.control_gap, comparisons.dp_removal),
+    *(comparisons.merged,),
     *(records.distribution, records.attributes, records.selection, records.combined),
     *(records.cross_generator, membership.meta_outlier, membership.meta_rare),
 )

@@ -26,6 +26,7 @@ from synthleak.report.figures.cells import (
     sizes_figure,
 )
 from synthleak.report.figures.figure import VEGA_LITE, Figure, Theme
+from synthleak.report.figures.overview import overview_figure
 from synthleak.report.figures.records import (
     attributes_figure,
     generators_figure,
@@ -105,7 +106,11 @@ def all_figures(audits: Sequence[Results], only: Sequence[str] = ()) -> dict[str
                 if len(audits) > 1:
                     where.insert(0, cell.corpus)
                 by_file[_file_name([*where, figure.name], by_file)] = figure
-    for figure in study_figures(_tables(audits), audits):
+    overview = overview_figure(audits)  # a page says the same in its own words
+    for figure in (
+        *([] if overview is None else [overview]),
+        *study_figures(_tables(audits), audits),
+    ):
         by_file[_file_name([figure.name], by_file)] = figure
     names = list(dict.fromkeys(figure.name for figure in by_file.values()))
     for name in only:
