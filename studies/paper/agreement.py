@@ -5,10 +5,11 @@
 Runs are compared in the order given. Each must have one generator, and both the same pools, coins
 and proxies; cells are matched by pool and ε. There are three rows per cell and attacker, by whose
 best proxy V(x) is taken: that of the `first` run for both, that of the `second` for both, or each
-run's `own`. `rho` is Spearman's ρ of V of the same records. `rho_given_length` is what is left of
-it once the length of the records is accounted for. `reliability_…` says how far V would agree with
-itself in another audit (docs/method.md §10.1); it is empty where a record is in too few releases.
-Noise that both runs share, such as coins, may make V agree too. AUC is the best of each run.
+run's `own`. `rho` is Spearman's ρ of V of the same records, `rho_paper` that of V by the paper's
+formula. `rho_given_length` is what is left of it once the length of the records is accounted for.
+`reliability_…` says how far V would agree with itself in another audit (docs/method.md §10.1); it
+is empty where a record is in too few releases. Noise that both runs share, such as coins, may make
+V agree too. AUC is the best of each run.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Row:
     rho_given_length: float | None
     reliability_first: float | None
     reliability_second: float | None
+    rho_paper: float | None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -152,6 +154,7 @@ def agreement(
         "rho_given_length": correlation(*v, length),
         "reliability_first": within[0] if np.isfinite(within[0]) else None,
         "reliability_second": within[1] if np.isfinite(within[1]) else None,
+        "rho_paper": correlation(*(profile.v_paper[place] for profile, place in sides)),
     }
 
 

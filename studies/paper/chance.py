@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from synthleak.analyses.prior import attack_scores
-from synthleak.audit.finished import open_finished
+from synthleak.audit.result import open_run
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.audit.steps.prior_attacks import seen_by
@@ -218,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tosses", type=int, default=TOSSES)
     given = parser.parse_args(argv)
     try:
-        setups = [open_finished(run).setup for run in given.runs]
+        setups = [open_run(run).setup for run in given.runs]
         for run, setup in zip(given.runs, setups, strict=True):
             if {section.kind for section, _ in setup.plugins.generators} != {"bystander"}:
                 raise UserError("not an audit of `bystander`: its coins may show", str(run))

@@ -4,6 +4,7 @@
     data.py goemotions FOLDER                    GoEmotions: dev.tsv and emotions.txt
     data.py mts_dialog FOLDER                    MTS-Dialog: the four CSV files of its main data set
     data.py eurlex FOLDER --folding DOMAINS      EURLEX57K, and the EuroVoc domains of its concepts
+    data.py single                               of EUR-Lex laws equal but for numbers, the first
     data.py check                                compare what lies in data/ with the study's files
 
 Each writes `data/NAME.jsonl.gz`, a record a line with `id`, `text` and `labels`, and compares its
@@ -19,6 +20,7 @@ import csv
 import gzip
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -108,6 +110,20 @@ def eurlex(folder: Path, folding: Path, ids: Sequence[str]) -> Iterator[Record]:
         yield Record(name, law.text, tuple(label for label in law.labels if label in DOMAINS))
 
 
+def single(args: argparse.Namespace) -> bool:
+    """Write the laws of `data/eurlex.jsonl.gz` of which no earlier one differs in numbers alone."""
+    path = args.to / "eurlex.jsonl.gz"
+    if not path.is_file():
+        raise UserError("the file is missing", str(path), "make it with `data.py eurlex` first")
+    kept: dict[str, str] = {}
+    for line in gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n"):
+        kept.setdefault(re.sub(r"\d+", "0", json.loads(line)["text"]), line)
+    lines = "".join(line + "\n" for line in kept.values()).encode()
+    (args.to / "eurlex-single.jsonl.gz").write_bytes(gzip.compress(lines, mtime=0))
+    print(f"eurlex-single: {len(kept)} laws")
+    return True
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -180,6 +196,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if name == "eurlex":
             step.add_argument("--folding", type=Path, required=True)
             step.add_argument("--ids", type=Path, default=HERE / "eurlex_ids.txt")
+    steps.add_parser("single").set_defaults(step=single)
     steps.add_parser("check").set_defaults(step=check)
     args = parser.parse_args(argv)
     try:

@@ -19,6 +19,8 @@ from synthleak.analyses.analysis import ATTRIBUTES, CellData, Study, Unavailable
 from synthleak.analyses.attributes import (
     attributes,
     attributes_combined,
+    attributes_combined_paper,
+    attributes_paper,
     detection_floor,
     matrices,
     nearest_cosine,
@@ -66,6 +68,25 @@ def test_leak_by_length_shows_in_length_only() -> None:
     )
     assert row.p_holm is not None and row.p_holm <= 0.01
     assert (row.pools, row.records, row.positive_pools) == (3, 48, 3)
+
+
+def test_paper_attributes_read_the_paper_v() -> None:
+    study = described(growing(3.0)).study()
+    for group in cell_groups(study):
+        signal = group.choose()
+        assert signal is not None
+        place = group.cells[0].signals.index(signal)
+        v = np.mean([cell.profile.v_paper[place] for cell in group.cells], axis=0)
+        lengths = LENGTHS[np.isfinite(v)]
+        (row,) = [
+            row
+            for row in attributes_paper(study)
+            if (row.pool, row.attribute) == (group.pool.name, "length")
+        ]
+        assert row.records == len(lengths)
+        assert row.rho == pytest.approx(spearmanr(v[np.isfinite(v)], lengths).statistic)
+    combined = {(row.selection, row.attribute) for row in attributes_combined_paper(study)}
+    assert combined == {(row.selection, row.attribute) for row in attributes_combined(study)}
 
 
 def test_in_a_lone_game_too() -> None:

@@ -80,14 +80,16 @@ def test_two_generators_are_compared_by_the_proxies_of_both(tmp_path: Path) -> N
         ]
         wanted = {"first": best[:1] * 2, "second": best[1:] * 2, "own": best}[row["by"]]
         assert [row["proxy_first"], row["proxy_second"]] == wanted
-        v = []
+        v, of_paper = [], []
         for study, name, proxy in zip((one, two), ("first", "second"), wanted, strict=True):
             data = next(d for d in study.cell_data if d.pool.name == row["pool"])
             place = data.place(row["scenario"], proxy)
             assert place is not None
             v.append(data.profile.v[place])
+            of_paper.append(data.profile.v_paper[place])
             assert float(row[f"reliability_{name}"]) == data.profile.reliability[place]
         assert float(row["rho"]) == pytest.approx(spearmanr(*v).statistic)
+        assert float(row["rho_paper"]) == pytest.approx(spearmanr(*of_paper).statistic)
         lengths = {a.record: a.length for a in one.attributes if a.pool == row["pool"]}
         length = np.array([lengths[record] for record in data.pool.records])
         assert float(row["rho_given_length"]) == pytest.approx(given(*v, length))

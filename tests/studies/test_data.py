@@ -108,3 +108,17 @@ def test_exit_status_says_whether_the_checksum_agrees(
     monkeypatch.setitem(script("data").SHA256, "goemotions", hashlib.sha256(lines).hexdigest())
     assert made(to, "goemotions", tmp_path)[1] == 0
     assert made(to, "check")[1] == 1  # the three others are not there
+
+
+def test_laws_that_differ_in_digits_alone_are_kept_once(tmp_path: Path) -> None:
+    texts = ("Rate of 3.5 % on 1.2.1990", "Rate of 7.1 % on 9.9.1991", "Rate of 3 % on 1 May")
+    rows = [{"id": f"{n}", "text": text, "labels": ["TRADE"]} for n, text in enumerate(texts)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (tmp_path / "eurlex.jsonl.gz").write_bytes(gzip.compress(lines))
+    with pytest.raises(SystemExit) as end:
+        script("data").main(["--to", str(tmp_path), "single"])
+    kept = gzip.decompress((tmp_path / "eurlex-single.jsonl.gz").read_bytes()).decode()
+    assert end.value.code == 0 and [json.loads(x)["id"] for x in kept.split("\n")[:-1]] == [
+        "0",
+        "2",
+    ]

@@ -245,10 +245,12 @@ def dp_removal(source: Source) -> lay.Table:
     )
     blocks = []
     for generator in dict.fromkeys(row.generator for row in rows):
+        of_generator = [row for row in rows if row.generator == generator]
+        order = list(dict.fromkeys(map(pool_of, of_generator)))
+        of_generator.sort(key=lambda row: (order.index(pool_of(row)), -row.epsilon))
         lines = [
             lay.Row((" ".join(pool_of(row)), lay.budget(row.epsilon)), _removal_entries(row))
-            for row in rows
-            if row.generator == generator
+            for row in of_generator
         ]
         blocks.append(lay.Block(lines, generator))
     part = lay.Part(("Pool", "Budget"), columns, blocks)
