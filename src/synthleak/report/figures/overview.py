@@ -28,12 +28,10 @@ def overview_figure(audits: Sequence[Results]) -> Figure | None:
         for panel, lines in panels.items()
         for place, (number, of) in enumerate(lines)
     ]
-    said = {
-        panel: "; ".join(f"{number} {of}" for number, of in lines)
-        for panel, lines in panels.items()
-    }
-    lines = list(range(max(map(len, panels.values()))))
-    return fig.figure("overview", data, fig.drawn("overview", lines), heads=HEADS, **said)
+    said = ["; ".join(f"{number} {of}" for number, of in lines) for lines in panels.values()]
+    panel = fig.drawn("overview", list(range(max(map(len, panels.values())))))
+    game, audit, found = said
+    return fig.figure("overview", data, panel, heads=HEADS, game=game, audit=audit, found=found)
 
 
 def _span(values: Sequence[int]) -> str:
