@@ -98,7 +98,7 @@ def test_summary_follows_the_gate(finished: Path) -> None:
 
 def test_summary_needs_a_known_format(finished: Path) -> None:
     done = synthleak("run", "audit.toml", "--out", "new", "--summary", "a.txt", cwd=finished)
-    assert_one_line_mistake(done, "--summary: unknown format: 'a.txt'; end the name in .xml or .md")
+    assert_one_line_mistake(done, "--summary: unknown format: 'a.txt'; end the name in .xml, .md, .sarif")
     assert not (finished / "new").exists()
 
 

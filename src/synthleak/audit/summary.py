@@ -1,4 +1,4 @@
-"""An audit in short: a row per cell, and the files that CI systems show, JUnit XML or Markdown.
+"""An audit in short: a row per cell, and the files that CI systems show: JUnit, Markdown, SARIF.
 
 They hold names, counts and figures, and no text of a record.
 """
@@ -17,6 +17,7 @@ from synthleak.audit.folder import REPORT
 from synthleak.audit.gate import clauses, failing
 from synthleak.audit.remarks import remarks_on
 from synthleak.audit.result import Audit
+from synthleak.audit.sarif import sarif
 from synthleak.core.cell import CANNOT_SAY, WORDS, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
@@ -24,7 +25,7 @@ from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
 from synthleak.report.writing import markdown_table, plain
 
-FORMATS = (".xml", ".md")
+FORMATS = (".xml", ".md", ".sarif")
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -63,14 +64,16 @@ def check_format(path: Path) -> None:
     """Refuse a summary of an unknown format before any work starts."""
     if path.suffix.lower() not in FORMATS:
         raise UserError(
-            f"unknown format: {path.name!r}", "--summary", f"end the name in {' or '.join(FORMATS)}"
+            f"unknown format: {path.name!r}", "--summary", f"end the name in {', '.join(FORMATS)}"
         )
 
 
 def summary_file(path: Path, audit: Audit, gate: Predicate | None) -> bytes:
     """Return the summary in the format that the name asks for."""
-    write = junit if path.suffix.lower() == ".xml" else markdown
-    return write(audit, gate).encode()
+    form = path.suffix.lower()
+    if form == ".sarif":
+        return sarif(audit).encode()
+    return (junit if form == ".xml" else markdown)(audit, gate).encode()
 
 
 @dataclass(frozen=True)
