@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from synthleak.core.errors import ContractError
+from synthleak.core.errors import ContractError, UserError
+from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
 from synthleak.corpus.corpus import Reader, Record
+from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.evidence.attack import Arm, Attack
 from synthleak.evidence.family import Family, Proxy
@@ -25,6 +27,7 @@ from synthleak.releases.claim import Claim, no_claim, stated_claim
 from synthleak.releases.generator import Generator
 from synthleak.releases.release import Request, Synthetic
 from synthleak.testing import (
+    assert_no_leak,
     check_attack,
     check_design,
     check_encoder,
@@ -447,3 +450,16 @@ def test_tiny_material_is_tiny_and_the_same_each_time() -> None:
     assert len(tiny_corpus()) <= 120
     assert tiny_request().records == tiny_request().records
     assert len(tiny_request(nominal=20).records) == 20
+
+
+def test_a_release_that_gives_members_away_fails_a_test() -> None:
+    texts = [record.text for record in Demo(size=180).read()]
+    members, holdout, others = texts[:60], texts[60:120], texts[120:]
+    how = {"random_split": True, "encoder": "hashing", "runtime": Runtime(workers=1)}
+    with pytest.raises(AssertionError, match=r"\(.*leak_found"):
+        assert_no_leak(members, holdout, members[:20] + others[20:], **how)
+    assert assert_no_leak(members, holdout, others, **how).leak_found is False
+    with pytest.raises(AssertionError, match=r"allow_cannot_say=True lets it pass"):
+        assert_no_leak(members[:2], holdout[:2], others, **how)
+    with pytest.raises(UserError, match="no column"):
+        assert_no_leak(members, holdout, others, fail_if="leaks")

@@ -96,9 +96,30 @@ def test_summary_follows_the_gate(finished: Path) -> None:
     assert not [text for text in texts if text in page]
 
 
+def test_a_card_tells_the_verdict_and_names_nobody(finished: Path) -> None:
+    with contextlib.chdir(finished):
+        for name in ("card.md", "card.json"):
+            done = CliRunner().invoke(cli, ["report", "run", "--card", name])
+            assert (done.exit_code, done.output.strip()) == (0, name)
+        refused = [
+            CliRunner().invoke(cli, ["report", "run", "--card", *words]).exception
+            for words in (["card.txt"], ["card.md", "--include-text"])
+        ]
+        audit = open_run(finished / "run")
+        page = Path("card.md").read_text(encoding="utf-8")
+        fields = json.loads(Path("card.json").read_text(encoding="utf-8"))
+    assert page.startswith("---\ntags:\n- synthetic\n") and "| outlier | ngram | ∞ |" in page
+    assert audit.headline == fields["rai:personalSensitiveInformation"][0]
+    assert fields["dct:conformsTo"] == "http://mlcommons.org/croissant/RAI/1.0"
+    assert not [one for one in audit.setup.corpus.records if one.id in page or one.text in page]
+    assert "unknown format" in str(refused[0]) and "by itself" in str(refused[1])
+
+
 def test_summary_needs_a_known_format(finished: Path) -> None:
     done = synthleak("run", "audit.toml", "--out", "new", "--summary", "a.txt", cwd=finished)
-    assert_one_line_mistake(done, "--summary: unknown format: 'a.txt'; end the name in .xml, .md, .sarif")
+    assert_one_line_mistake(
+        done, "--summary: unknown format: 'a.txt'; end the name in .xml, .md, .sarif"
+    )
     assert not (finished / "new").exists()
 
 

@@ -20,7 +20,9 @@ from synthleak.releases.generators.given import KEY, GivenRelease
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 RULES = {
     "leak-found": "The release gives away who was used to make it.",
     "claim-broken": "The release contradicts the privacy claim that was stated for it.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,15 @@ def report(
     out: Path | None,
     sign_off: str | None,
     by: str | None,
+    card: Path | None,
     gate: Gate,
 ) -> None:
     from synthleak.audit.finished import open_finished, write_report
     from synthleak.report.sign_off import check_sign_off_format
 
+    if card is not None:
+        _write_card(folder, card, [include_text, out is not None, sign_off is not None, show])
+        return
     if sign_off is None:
         if by is not None:
             raise UserError("nothing is signed", "--by", "add --sign-off")
@@ -54,6 +58,17 @@ def report(
         click.launch(str(path))
     if gate.is_set:
         gate.apply(open_finished(folder))
+
+
+def _write_card(folder: Location, path: Path, others: Sequence[bool]) -> None:
+    from synthleak.audit.card import card, check_card_format
+    from synthleak.audit.finished import open_finished
+
+    if any(others):
+        raise UserError("a card is written by itself", "--card", "leave out the other options")
+    check_card_format(path)
+    write_file(path, card(open_finished(folder), path.suffix))
+    click.echo(str(path))
 
 
 @command("explain")

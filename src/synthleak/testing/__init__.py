@@ -1,4 +1,4 @@
-"""For authors of plug-ins: tiny data, and a contract check for every kind.
+"""For test suites: `assert_no_leak`, and for authors of plug-ins tiny data and contract checks.
 
 >>> from synthleak.releases.generators.echo import Echo
 >>> check_generator(Echo(p=0.5))
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from synthleak.testing.engines import check_engine
 from synthleak.testing.evidence import check_analysis, check_attack, check_family
+from synthleak.testing.no_leak import assert_no_leak
 from synthleak.testing.records import (
     check_design,
     check_encoder,
@@ -22,6 +23,7 @@ from synthleak.testing.records import (
 from synthleak.testing.tiny import tiny_corpus, tiny_ground, tiny_pool, tiny_request, tiny_study
 
 __all__ = [
+    "assert_no_leak",
     "check_analysis",
     "check_attack",
     "check_design",
