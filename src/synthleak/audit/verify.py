@@ -78,7 +78,7 @@ from synthleak.core.seeds import digest, stream
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
 from synthleak.encoders.encoder import dump_array
 from synthleak.evidence.family import Family
-from synthleak.evidence.table import kept_values
+from synthleak.evidence.table import look
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.generators.command import Command
 from synthleak.releases.release import dump_texts
@@ -503,7 +503,8 @@ def _look_again(
         if again.outcome != VERIFIED:
             return Finding(what, again.outcome, f"its release was purged; {again.detail}")
     observation = last_observation(setup, pool, seen)
-    values = kept_values(member, targets_in(setup, pool).blocks()[block], observation)
+    targets = targets_in(setup, pool).blocks()[block]
+    values = look(member, targets, observation, counts=True)
     same = is_stored(setup.store, name_of("evidence", key), dump_array(values))
     return compared(what, [] if same else ["its values"], "made again, the same")
 

@@ -62,19 +62,18 @@ def evidence_key(member: Family, encoder: dict[str, object], targets: Targets, t
     return digest("evidence", member.identity(encoder), targets.key, text, *labels)
 
 
-def look(member: Family, targets: Targets, observation: Observation) -> Floats:
-    """Return the values of one family, checked against its contract."""
+def look(
+    member: Family, targets: Targets, observation: Observation, *, counts: bool = False
+) -> Floats:
+    """Return the values of one family, checked against its contract.
+
+    With `counts`, return what is kept of an observation: what the family counts, if it does.
+    """
     shape = (len(targets), len(member.proxies))
     with calling("family", member.name, member.look):
+        if counts and member.counts is not None:
+            return member.counts.count(targets, observation)
         return check_values(f"the family {member.name!r}", member.look(targets, observation), shape)
-
-
-def kept_values(member: Family, targets: Targets, observation: Observation) -> Floats:
-    """Return what is kept of an observation: the values of a family, or its counts."""
-    if member.counts is None:
-        return look(member, targets, observation)
-    with calling("family", member.name, member.look):
-        return member.counts.count(targets, observation)
 
 
 def put_evidence(store: Store, key: str, values: Floats) -> None:

@@ -41,7 +41,7 @@ from synthleak.evidence.table import (
     by_person,
     evidence_key,
     get_evidence,
-    kept_values,
+    look,
     put_evidence,
 )
 from synthleak.plan.plan import RecordSet
@@ -269,7 +269,7 @@ def look_at(setup: Setup, unit: ObservationUnit) -> int:
         observation = last_observation(setup, unit.looks[0].pool, unit.observed)
         for member, key in evidence_keys(setup, targets, unit.observed.key):
             if member.name in who.families:
-                put_evidence(setup.store, key, kept_values(member, targets, observation))
+                put_evidence(setup.store, key, look(member, targets, observation, counts=True))
         put_away(setup, who.pool, targets, observation)
     return 1
 
