@@ -316,9 +316,9 @@ def test_commands_commit_run_and_verify(folder: Path) -> None:
     assert not (folder / "run").exists()
     done = type_in(*words, cwd=folder)
     assert done.returncode == 1 and "--fail-if holds in" in done.stderr
-    done = type_in("verify", "run", "--committed", filed.hash, "--trust-plugins", cwd=folder)
+    done = type_in("verify", "run", "--committed", filed.hash, "--trust-code", cwd=folder)
     assert done.returncode == 0 and "auc > 0.01 holds in" in done.stdout
-    done = type_in("verify", "run", "--committed", "absent", "--trust-plugins", cwd=folder)
+    done = type_in("verify", "run", "--committed", "absent", "--trust-code", cwd=folder)
     assert_one_line_mistake(done, "absent", "not a commitment")
     as_json = ("plan", "commit", "audit.toml", "--out", "more.json", "--json")
     said = json.loads(type_in(*as_json, cwd=folder).stdout)

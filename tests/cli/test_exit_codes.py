@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.specs import tiny_spec
 from synthleak.cli import main as command_line
 from synthleak.core.errors import SpecError
 from synthleak.core.spec import dump_toml
+from synthleak.report.figures.figure import runtime_script
 
 PRIVATE = "Took 20mg of Zoloft on Monday"
 
@@ -66,3 +68,41 @@ class Broken(Rule):
     (tmp_path / "audit.toml").write_text(dump_toml(spec), encoding="utf-8")
     done = synthleak("run", "audit.toml", "--out", "out", cwd=tmp_path)
     assert_one_line_mistake(done, "broken.py, line 8: ZeroDivisionError; correct it")
+
+
+def test_a_missing_package_of_the_page_costs_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "audit.toml").write_text(dump_toml(tiny_spec()), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ["synthleak", "run", "audit.toml", "--out", "run", "--workers", "1", "--quiet"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(command_line, "end_on_signals", lambda: None)
+    runtime_script.cache_clear()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "vl_convert", None)  # as where it is not installed
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1
+    assert "the page needs the package vl_convert, which is not installed; the tables are" in said
+    assert (tmp_path / "run/results/cells.csv").is_file()
+    assert not (tmp_path / "run/report.html").exists()
+    command_line.main()
+    assert (tmp_path / "run/report.html").is_file()
+
+
+def test_a_package_that_is_missing_anywhere_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module, code in (("jinja2", 2), ("synthleak.nothing", 3)):
+
+        def crash(missing: str = module, **_: object) -> None:
+            raise ModuleNotFoundError(name=missing)
+
+        monkeypatch.setattr(command_line.cli, "main", crash)
+        monkeypatch.setattr(command_line, "end_on_signals", lambda: None)
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        assert ended.value.code == code
+        assert ("the package jinja2 is not installed" in capsys.readouterr().err) == (code == 2)

@@ -76,10 +76,10 @@ def test_a_reading_command_runs_no_plugin_of_the_folder(
         cli.main(typed, standalone_mode=False)
     said = str(caught.value)
     assert "its spec names 1 plug-in file, and opening it would run their code; add" in said
-    assert "--trust-plugins" in said and "\n" not in said
+    assert "--trust-code" in said and "\n" not in said
     assert not (folder / "ran").exists()
     assert any(
-        option.name == "trust_plugins"
+        option.name == "trust_code"
         for option in cli.get_command(click.Context(cli), words[0]).params  # type: ignore[union-attr]
     )
 
@@ -87,9 +87,12 @@ def test_a_reading_command_runs_no_plugin_of_the_folder(
 def test_plugins_are_loaded_for_those_who_trust_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cli.main(["status", str(folder / "run"), "--trust-plugins"], standalone_mode=False)
+    cli.main(["status", str(folder / "run"), "--trust-code"], standalone_mode=False)
     assert (folder / "ran").exists()
-    with pytest.raises(UserError, match="--trust-plugins"):
+    assert capsys.readouterr().err == ""
+    cli.main(["status", str(folder / "run"), "--trust-plugins"], standalone_mode=False)
+    assert capsys.readouterr().err == "synthleak: --trust-plugins is now called --trust-code\n"
+    with pytest.raises(UserError, match="--trust-code"):
         trusting.set(False)
         synthleak.open_run(folder / "run")
     assert synthleak.open_run(folder / "run", trust_plugins=True).setup.pools

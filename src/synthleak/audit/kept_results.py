@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,7 +21,7 @@ from synthleak.audit.setup import Setup, cells_of_all_sizes, identity_of
 from synthleak.audit.steps.measurements import measurements_key
 from synthleak.audit.steps.model_rung import model_key, model_needs
 from synthleak.audit.steps.prior_attacks import prior_key
-from synthleak.core.errors import StoreError
+from synthleak.core.errors import MissingExtra, StoreError
 from synthleak.core.locations import Location, opened
 from synthleak.core.reading import Boundary
 from synthleak.core.seeds import digest
@@ -52,10 +52,25 @@ def table_names() -> set[str]:
     return {*TABLES, *analyses.names(), ADJUDICATION}
 
 
-def files_of(results: Results) -> dict[str, bytes]:
-    """Return the files that a finished audit leaves beside its store, by name."""
+def files_of(
+    results: Results, rescue: Callable[[str, bytes], None] | None = None
+) -> dict[str, bytes]:
+    """Return the files that a finished audit leaves beside its store, by name.
+
+    Where a package for the page is missing, the tables go to `rescue`, and the error names it.
+    """
     files = {f"{RESULTS}/{name}": data for name, data in result_files(results).items()}
-    return files | {REPORT: render(results)}
+    try:
+        return files | {REPORT: render(results)}
+    except ModuleNotFoundError as error:
+        for name, data in files.items() if rescue else ():
+            rescue(name, data)
+        kept = f"; the tables are written to {results.folder}/{RESULTS}" * bool(rescue)
+        raise MissingExtra(
+            f"the page needs the package {error.name}, which is not installed{kept}",
+            remedy="install it (`synthleak doctor` lists what is missing) and run again: nothing is"
+            " computed twice",
+        ) from None
 
 
 def results_key(setup: Setup) -> str:

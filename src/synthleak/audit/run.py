@@ -104,7 +104,7 @@ def run(
                         return audit
                     note_looks(setup, folder)
                     with progress.stage(REPORT_STAGE, 1) as stage:
-                        files = files_of(audit.results)  # 8. analyses/, 9. report/
+                        files = files_of(audit.results, folder.write)  # 8. analyses/, 9. report/
                         stage.advance()
         took = time.monotonic() - started
         folder.finish(setup, key, files, tables=table_names(), seconds=took)

@@ -460,7 +460,7 @@ def _not_again(setup: Setup, cell: Cell, trust: bool) -> str:
     if not generator.reproducible:
         return "a language model gives other bytes on another machine"
     if isinstance(generator, Command) and not trust:
-        return "its program is run with --trust-plugins only"
+        return "its program is run with --trust-code only"
     try:
         generator.check()
     except (UserError, MissingExtra) as error:

@@ -119,6 +119,12 @@ def main() -> None:
         refused = isinstance(error, OSError) and error.errno in REFUSALS
         if os.environ.get(DEBUG):
             traceback.print_exc()
+        if isinstance(error, ModuleNotFoundError) and _is_foreign(error.name):
+            _say(
+                f"the package {error.name} is not installed; install it: `synthleak doctor` lists"
+                " what is missing"
+            )
+            sys.exit(EXIT_MISTAKE)
         if (said := plugin_frame(error)) is not None:
             _say(one_line(f"{said}; correct it ({DEBUG}=1 shows a traceback)"))
             sys.exit(EXIT_MISTAKE)
@@ -129,6 +135,11 @@ def main() -> None:
 def _say(line: str) -> None:
     with suppress(OSError):  # the terminal may be gone, the disk full
         click.echo(f"synthleak: {line}", err=True)
+
+
+def _is_foreign(module: str | None) -> bool:
+    """Say whether a module that was not found is of another package: one of ours is a bug."""
+    return module is not None and module.partition(".")[0] != "synthleak"
 
 
 def _refusal(error: OSError) -> str:

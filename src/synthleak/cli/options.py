@@ -52,14 +52,24 @@ def _show_stderr(context: click.Context, option: click.Parameter, shown: bool) -
         os.environ["SYNTHLEAK_SHOW_STDERR"] = "1"  # workers have it too
 
 
-def _trust_plugins(context: click.Context, option: click.Parameter, trusted: bool) -> None:
+def _trust_code(context: click.Context, option: click.Parameter, trusted: bool) -> None:
     if trusted:
         from synthleak.core.registry import trusting
 
         trusting.set(True)
 
 
-CALLBACKS = {"show_stderr": _show_stderr, "trust_plugins": _trust_plugins}
+def _trust_plugins(context: click.Context, option: click.Parameter, trusted: bool) -> None:
+    if trusted:
+        click.echo("synthleak: --trust-plugins is now called --trust-code", err=True)
+    _trust_code(context, option, trusted)
+
+
+CALLBACKS = {
+    "show_stderr": _show_stderr,
+    "trust_code": _trust_code,
+    "trust_plugins": _trust_plugins,
+}
 
 
 @dataclass(frozen=True)

@@ -300,7 +300,7 @@ def check_trusted(names: Sequence[str], folder: object, *, trust: bool = False) 
         raise UserError(
             f"its spec names {files}, and opening it would run their code",
             str(folder),
-            "add --trust-plugins (in Python: open_run(folder, trust_plugins=True)) if you trust"
+            "add --trust-code (in Python: open_run(folder, trust_plugins=True)) if you trust"
             " whoever wrote them",
         )
 
