@@ -63,8 +63,9 @@ def files_of(
     try:
         return files | {REPORT: render(results)}
     except ModuleNotFoundError as error:
-        for name, data in files.items() if rescue else ():
-            rescue(name, data)
+        if rescue is not None:
+            for name, data in files.items():
+                rescue(name, data)
         kept = f"; the tables are written to {results.folder}/{RESULTS}" * bool(rescue)
         raise MissingExtra(
             f"the page needs the package {error.name}, which is not installed{kept}",
