@@ -155,7 +155,7 @@ CHANGES = {
     "generators": edited("program.py", "import json", "import  json"),
     "families": edited("audit.toml", '"cos"', '"bigram_logprob"'),
     "priors": edited("audit.toml", "prior = []", ""),
-    "analyses": edited("audit.toml", "[evidence]", '[analyses]\nalso = ["meta"]\n[evidence]'),
+    "analyses": edited("audit.toml", "redraws = 0", 'redraws = 0\nalso = ["meta"]'),
     "public side": edited("audit.toml", "reviews", "letters"),
     "plug-in files": edited("more.py", "import numpy as np", "import numpy as np  # changed"),
 }

@@ -226,7 +226,7 @@ def test_template_for_a_program_runs_it_with_this_python(tmp_path: Path) -> None
 
     (tmp_path / "generate.py").write_text("raise SystemExit(4)\n", encoding="utf-8")
     failed = synthleak("run", "audit.toml", "--out", "other", "--workers", 1, cwd=tmp_path)
-    assert_one_line_mistake(failed, "generator mine, command python: ", "exit code 4")
+    assert_one_line_mistake(failed, "generator mine, pool ", ", command python: ", "exit code 4")
 
 
 @pytest.mark.parametrize(

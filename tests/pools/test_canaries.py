@@ -192,7 +192,7 @@ def test_too_many_copies_are_refused() -> None:
     [
         ({"size": 10**12}, "size = 1,000,000,000,000, and the corpus has"),
         ({"size": 400}, "400 canaries with .* unlikely words each need"),
-        ({"size": 200, "prefix": 1.0, "words": 25}, "R has too few records for 200 canaries"),
+        ({"size": 200, "prefix": 1.0, "words": 25}, "too few auxiliary records for 200 canaries"),
     ],
 )
 def test_what_cannot_be_written_is_said_in_a_line(settings: dict[str, Any], said: str) -> None:

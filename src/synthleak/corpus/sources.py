@@ -65,7 +65,7 @@ def rows_in(data: Any, name: str) -> Rows:
         return Rows(tuple(data.to_dict("records")))
     if hasattr(data, "to_list"):  # a pandas or polars column
         return Rows(tuple(data.to_list()))
-    if isinstance(data, Mapping) and data:
+    if isinstance(data, Mapping) and any(_is_part(part) for part in data.values()):
         parts = ", ".join(map(str, data))
         raise UserError(
             f"a {type(data).__name__} holds several parts ({parts})",
@@ -79,6 +79,11 @@ def rows_in(data: Any, name: str) -> Rows:
             "give a path, a list of texts or of dicts, a data frame or a column of one",
         )
     return Rows(tuple(data))
+
+
+def _is_part(part: Any) -> bool:
+    """Say whether a value of a mapping could be data by itself."""
+    return isinstance(part, Iterable) and not isinstance(part, str | bytes)
 
 
 def source_of(data: Any, name: str) -> Path | Rows:
