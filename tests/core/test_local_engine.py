@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -338,13 +340,8 @@ finally:
     assert done.stderr == b""
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
-def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "interrupted.py").write_text(
-        """
-import os, signal, threading, time
-from contextlib import suppress
-from pathlib import Path
+INTERRUPTED = """
+import threading, time
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Silent
 from synthleak.core.runtime import Runtime
@@ -354,30 +351,42 @@ def wait(_, seconds):
     time.sleep(seconds)
     return 1
 
-def interrupt():
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    while True:
-        for child in children.read_text().split():
-            words = b""
-            with suppress(OSError):  # it has ended meanwhile
-                words = Path(f"/proc/{child}/cmdline").read_bytes()
-            if b"popen_loky" in words:
-                time.sleep(0.05)
-                os.killpg(0, signal.SIGINT)
-                return
-        time.sleep(0.005)
-
 end_on_signals()
-threading.Thread(target=interrupt, daemon=True).start()
+# A thread that takes signals while the main thread holds them back, as those of numpy do.
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 try:
     how = {"runtime": Runtime(workers=2), "progress": Silent(), "title": "a"}
     run_units(wait, 0, [1] * 9, **how, steps=9)
 except Stopped:
     print("stopped")
-""",
-        encoding="utf-8",
+"""
+
+
+def first_worker_of(process: subprocess.Popen[bytes]) -> None:
+    """Return as soon as a process has started one worker of joblib; fail if it ends before."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None:
+        for child in children.read_text(encoding="ascii").split():
+            with suppress(OSError):  # it has ended meanwhile
+                if b"popen_loky" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return
+        time.sleep(0.001)
+    pytest.fail("no worker was started")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.05])
+def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path, after: float) -> None:
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "interrupted.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
-    words = [sys.executable, str(tmp_path / "interrupted.py")]
-    done = subprocess.run(words, capture_output=True, check=False, start_new_session=True)
-    assert b"Traceback" not in done.stderr
-    assert done.stdout == b"stopped\n"
+    first_worker_of(process)
+    time.sleep(after)
+    os.killpg(process.pid, signal.SIGINT)
+    said, complained = process.communicate(timeout=60)
+    assert complained == b""
+    assert said == b"stopped\n"

@@ -23,7 +23,12 @@ from typing import Any, TypeVar
 from synthleak.core.engine.engine import Engine, engines
 from synthleak.core.engine.progress import Progress, listening
 from synthleak.core.errors import UserError
-from synthleak.core.private_files import end_on_signals, private_folder, shared_bytes
+from synthleak.core.private_files import (
+    ENDING_SIGNALS,
+    end_on_signals,
+    private_folder,
+    shared_bytes,
+)
 from synthleak.core.runtime import (
     ONE_CORE,
     Resources,
@@ -91,12 +96,14 @@ def _spread(
     with (
         private_folder() as private,
         shared_bytes(Path(private).absolute(), pickled) as path,
+        _quiet_end(),
         warnings.catch_warnings(),
     ):
         del pickled
         folder = str(Path(private).absolute())
         # A worker that has grown large is replaced: nothing that a user could act on.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of an early end
         for attempt in range(_ATTEMPTS):
             pool = Parallel(
                 n_jobs=min(workers, len(waiting)),
@@ -110,6 +117,7 @@ def _spread(
                 delayed(_in_worker)(path, folder, (os.getpid(), Path.cwd()), index, unit)
                 for index, unit in waiting.items()
             ]
+            results: Any = None
             try:
                 with _interrupts_held():
                     results = pool(jobs)
@@ -123,6 +131,29 @@ def _spread(
                         "a worker process was killed twice, most likely because memory ran out",
                         remedy="run again with fewer --workers; finished work is kept",
                     ) from None
+            finally:
+                if results is not None:
+                    results.close()  # workers end before what they read does
+
+
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """Keep a thread of joblib from printing how it missed units that were called off.
+
+    Ended before it has handed out all units, it looks for them in vain, after its workers ended.
+    """
+    usual = threading.excepthook
+
+    def unless_ended(failed: threading.ExceptHookArgs) -> None:
+        flags = getattr(failed.thread, "executor_flags", None)
+        if not getattr(flags, "shutdown", False):
+            usual(failed)
+
+    threading.excepthook = unless_ended
+    try:
+        yield
+    finally:
+        threading.excepthook = usual
 
 
 @contextmanager
@@ -130,7 +161,8 @@ def _interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back while workers start: it would interrupt their imports with a traceback.
 
     They start with it held, and take it in `_in_worker`. The trackers of their resources would let
-    it through as they start, so they start first.
+    it through as they start, so they start first. Any other thread of this process may take a
+    signal all the same, and its handler would interrupt joblib halfway: the handler waits too.
     """
     from multiprocessing import resource_tracker
 
@@ -138,11 +170,22 @@ def _interrupts_held() -> Iterator[None]:
 
     resource_tracker.ensure_running()
     tracker_of_loky.ensure_running()
+    arrived: list[int] = []
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+        handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: arrived.append(number))
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in arrived[:1]:
+            signal.raise_signal(number)
 
 
 def _in_worker(

@@ -219,6 +219,9 @@ def test_an_interrupted_fleet_goes_on(backbone: str) -> None:
     made(setup)
     assert missing_releases(setup) == []
     assert len(list(setup.store.list("model/"))) == 8
+    # Trained in a fleet of another size, a model's scores may differ in their last bits.
+    again = load_array(setup.store.get(lost))
+    np.testing.assert_allclose(again, load_array(kept.pop(lost)), atol=1e-4)
     assert {name: setup.store.get(name) for name in kept} == kept
 
 
