@@ -310,5 +310,5 @@ def test_the_command_writes_files(audit: Audit, tmp_path: Path) -> None:
         str(tmp_path / "f"),
     ]
     done = CliRunner().invoke(command, words, catch_exceptions=False)
-    assert done.exit_code == 0 and "1 figures in" in done.output
+    assert done.exit_code == 0 and "1 figure in" in done.output
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["budgets.svg"]

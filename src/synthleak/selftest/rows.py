@@ -84,7 +84,7 @@ class Row:
         return (
             isinstance(self.audit, Game)
             and self.audit.generator == "bystander"
-            and not self.audit.looks
+            and not (self.audit.looks or self.audit.instead)
         )
 
 
