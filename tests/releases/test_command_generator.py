@@ -184,7 +184,7 @@ def test_a_failed_call_is_named_and_kept_only_if_asked_for(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(KEEP_FAILED, raising=False)
-    failing = make('echo odd >&2; head -n 2 "$1" > "$2"; exit 3')
+    failing = make('echo odd >&2; echo "$XDG_CACHE_HOME" > at; head -n 2 "$1" > "$2"; exit 3')
     seed = tiny_request().seed % (2**31 - 1)
     said = complaint(failing)
     assert said.startswith(f"epsilon inf, seed {seed}, command sh: the program failed")
@@ -199,6 +199,7 @@ def test_a_failed_call_is_named_and_kept_only_if_asked_for(
     assert place.stat().st_mode & 0o777 == 0o700
     again = subprocess.run(["sh", place / "again.sh"], check=False, capture_output=True)
     assert again.returncode == 3 and (place / "again.jsonl").is_file()
+    assert (tmp_path / "at").read_text(encoding="utf-8") == f"{place}/cache\n", "private still"
 
 
 def test_caches_of_libraries_go_with_the_call(
@@ -350,6 +351,11 @@ def test_check_finds_a_missing_program(make: Make, tmp_path: Path) -> None:
     unwritten = make(argv=["{python}", "generate.py", "{train}", "{out}"])
     with pytest.raises(GeneratorError, match=r"argv\[1\]: there is no file 'generate\.py'"):
         unwritten.check()
+    flagged = make(argv=["{python}", "-u", "generate.py", "{train}", "{out}"])
+    with pytest.raises(GeneratorError, match=r"argv\[2\]: there is no file 'generate\.py'"):
+        flagged.check()
+    make(argv=["sh", "-c", "cat {train} > {out}; sh generate.sh"]).check()
+    make(argv=["sh", "-c", "exec sh generate.sh", "{train}", "{out}"]).check()
     bare = make(argv=["program.sh", "{train}", "{out}"])
     with pytest.raises(GeneratorError, match=r"program\.sh' is not executable; chmod \+x it"):
         bare.check()

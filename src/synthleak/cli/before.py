@@ -140,7 +140,7 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
     from synthleak.audit.stages import set_up, without_models
     from synthleak.core.spec import load_spec
     from synthleak.core.store import MemoryStore
-    from synthleak.preflight.power import power_table
+    from synthleak.preflight.power import claims_out_of_reach, power_table
 
     if auc is not None and not 0.5 < auc <= 1:
         raise UserError(f"auc = {auc:g}", "--auc", "use a number above 0.5 and at most 1")
@@ -149,8 +149,11 @@ def power(spec: Path, auc: float | None, power: float, quiet: bool, as_json: boo
     setup = without_models(set_up(load_spec(spec), MemoryStore()))
     progress = Silent() if quiet else Lines()
     print_table(power_table(setup, progress, auc=auc, power=power), as_json=as_json)
-    if not as_json:
-        click.echo("An empty cell: no leak of that kind would be found. Nothing was generated.")
+    if as_json:
+        return
+    click.echo("An empty cell: no leak of that kind would be found. Nothing was generated.")
+    for note in claims_out_of_reach(setup):
+        print_prose(f"note: {note}")
 
 
 @command("plan show")

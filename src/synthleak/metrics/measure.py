@@ -338,14 +338,15 @@ def _epsilon(cell: ScoredCell, claim: Claim) -> EpsilonBound | None:
     return bound if bound.p is None else replace(bound, p=over_looks(bound.p, looks))
 
 
-def largest_epsilon(plan: Plan, sets: int, delta: float, alpha: float = LEVEL) -> float | None:
-    """Return the largest ε of a Gaussian claim that a plan with `sets` instances could contradict.
+def largest_epsilon(
+    plan: Plan, sets: int, promise: Promise, alpha: float = LEVEL
+) -> float | None:
+    """Return the largest ε of such a claim that a plan with `sets` instances could contradict.
 
-    A claim that is one stated point can be contradicted up to a smaller ε.
+    A claim that is one stated point can be contradicted up to a smaller ε than a Gaussian one.
     """
     if plan.coins is None:
         return None
-    promise = Promise(delta, gaussian=True)
     if has_every_coin(plan):
         return largest_one_run((sets, len(plan.targets)), promise, alpha)
     return largest_lone(sets // 2, sets - sets // 2, promise, alpha)

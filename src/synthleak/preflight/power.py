@@ -9,7 +9,7 @@ observed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +17,16 @@ import numpy as np
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
-from synthleak.audit.steps.releases import make_releases, missing_releases
+from synthleak.audit.steps.releases import make_releases, missing_releases, planned_claim
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
 from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
-from synthleak.core.spec import GameSection, GeneratorSection
+from synthleak.core.spec import Adjacency, GameSection, GeneratorSection
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.observation import Floats
+from synthleak.metrics.epsilon import Promise, promise_of
 from synthleak.metrics.measure import largest_epsilon
 from synthleak.metrics.null import POWER
 from synthleak.metrics.power import (
@@ -40,6 +41,7 @@ from synthleak.metrics.power import (
 from synthleak.metrics.scored_cell import statistics_of
 from synthleak.metrics.types import Rng
 from synthleak.plan.plan import Design, Plan, designs
+from synthleak.releases.claim import Claim
 from synthleak.releases.generator import generators
 
 Row = dict[str, Any]
@@ -91,6 +93,44 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
     return np.concatenate([table.values[:sets] for table in tables], axis=2)
 
 
+def claims_out_of_reach(setup: Setup) -> Iterator[str]:
+    """Yield, for each claim that no result of this design could contradict, what would help.
+
+    Replacing a record is removing one and adding another, so that a claim about adding and removing
+    is held to a larger ε there (docs/method.md §4.5, §8.9).
+    """
+    level = LEVEL / setup.spec.game.number_of_looks
+    for cell in setup.cells:
+        plan, claim = setup.plans[cell.pool], planned_claim(setup, cell)
+        if not claim.promises:
+            continue
+        held, most = _reach(plan, claim, plan.adjacency, level)
+        if most is None or most >= held:
+            continue
+        said = f'adjacency = "{plan.adjacency}" holds it to ε = {held:.3g}, and this design refutes'
+        said += f" {most:.3g} at most"
+        if plan.adjacency == "replace":
+            held, most = _reach(plan, claim, "add", level)
+            said += f'; "add" holds it to {held:.3g} and refutes {most or 0:.3g} at most'
+        more = "more instances or targets" + ", or a stated mechanism" * claim.stated
+        yield (
+            f"{cell.generator} at epsilon {cell.epsilon:g}, pool {cell.pool}: no result can"
+            f" contradict its claim: {said}; {more} would refute more"
+        )
+
+
+def _reach(
+    plan: Plan, claim: Claim, adjacency: Adjacency, level: float
+) -> tuple[float, float | None]:
+    """Return the ε that a claim is held to, and the largest ε of such a claim that is refuted."""
+    promise = promise_of(claim, adjacency, plan.nominal)
+    if claim.stated:
+        held, _ = claim.point(adjacency)
+    else:
+        held = claim.epsilon_at(promise.delta, adjacency)
+    return held, largest_epsilon(plan, int(plan.trials.set.max()) + 1, promise, level)
+
+
 def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: float) -> Row:
     plan, game, cells = setup.plans[name], setup.spec.game, len(setup.cells)
     level = LEVEL / game.number_of_looks
@@ -138,7 +178,9 @@ def _row(setup: Setup, name: str, progress: Progress, auc: float | None, power: 
         "smallest AUC": alone.auc,
         "planted and found": alone.confirmed,
         "smallest share copied": alone.copied,
-        "largest ε": largest_epsilon(plan, instances, 1 / plan.nominal**2, level),
+        "largest ε": largest_epsilon(
+            plan, instances, Promise(1 / plan.nominal**2, gaussian=True), level
+        ),
     }
     if cells > 1:
         row[f"smallest AUC of {cells} cells"] = estimated(simulated, level / cells, False).auc

@@ -349,12 +349,18 @@ def claim_of(setup: Setup, cell: Cell) -> Claim:
     return header_of(setup, cell, first).claim
 
 
-def held_claim(setup: Setup, cell: Cell) -> Claim:
-    """Return the claim that the targets of a cell are compared with.
+def planned_claim(setup: Setup, cell: Cell) -> Claim:
+    """Return the claim that a cell will be held to, before any of its releases is made."""
+    _, first = wanted_sets(setup, cell)[0]
+    return held_claim(setup, cell, generator_of(setup, cell).claim(request_for(setup, cell, first)))
+
+
+def held_claim(setup: Setup, cell: Cell, claim: Claim | None = None) -> Claim:
+    """Return the claim that the targets of a cell are compared with: that of its releases.
 
     It is that of all copies of a canary (docs/method.md §13), or of a person (§15).
     """
-    claim, game = claim_of(setup, cell), setup.spec.game
+    claim, game = claim or claim_of(setup, cell), setup.spec.game
     if game.persons:
         return claim.for_persons(game.max_records)
     return claim.for_group(max(setup.pools[cell.pool].copies))

@@ -133,11 +133,12 @@ class Command(StatedGenerator):
                     "generator command, env",
                     f"export {name}=… before you run, or take it out of env",
                 )
-        program, script = self.argv[0], Path(*self.argv[1:2])
-        if script.suffix.lower() in _SCRIPTS and not _is(self.cwd / script, "file"):
+        program, script = self.argv[0], next((w for w in self.argv[1:] if w[:1] != "-"), "")
+        named = Path(script).suffix.lower() in _SCRIPTS and not re.search(r"[\s{]", script)
+        if named and not _is(self.cwd / script, "file"):
             raise GeneratorError(
-                f"there is no file {str(script)!r}",
-                "generator command, argv[1]",
+                f"there is no file {script!r}",
+                f"generator command, argv[{self.argv.index(script)}]",
                 "write it, or name it relative to the spec",
             )
         if shutil.which(executable if program == "{python}" else program) is None:
@@ -190,7 +191,9 @@ class Command(StatedGenerator):
         train = place / supervisor.TRAIN
         write_private(train, dump_training(request.records, persons=request.persons))
         argv = _filled(self.argv, request, train, place / "again.jsonl")
-        again = f"cd {shlex.quote(str(self.cwd))} && {shlex.join(argv)}\n"
+        variables = {**_caches(place), "TMPDIR": str(place)}
+        stated = [f"{name}={value}" for name, value in variables.items() if name not in self.env]
+        again = f"cd {shlex.quote(str(self.cwd))} && env {shlex.join([*stated, *argv])}\n"
         write_private(place / "again.sh", again.encode())
         return f"; confidential: {place} has its training file; again.sh there repeats the call"
 
