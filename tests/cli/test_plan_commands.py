@@ -168,3 +168,28 @@ def test_a_failing_program_keeps_finished_releases(folder: Path) -> None:
     assert "Traceback" not in done.stderr
     kept = list((folder / "run/store").glob("release/*.json"))
     assert 0 < len(kept) < 16
+
+
+def test_power_names_claims_that_no_result_could_contradict(tmp_path: Path) -> None:
+    def note(adjacency: str, epsilon: float, **stated: Any) -> str:
+        words = ["{python}", "-c", "pass", "{train}", "{out}", "{epsilon}"]
+        program = {"kind": "command", "name": "mine", "argv": words, "private": True, **stated}
+        spec = tiny_spec(
+            generator=[{**program, "epsilon": [INF, epsilon], "delta": 1e-5}],
+            pool=[{"name": "outlier", "rule": "outlier", "percentile": 80, "size": 5}],
+            game={"design": "cohort", "instances": 20, "records": 30, "adjacency": adjacency},
+        )
+        (tmp_path / "audit.toml").write_text(dump_toml(spec), encoding="utf-8")
+        done = synthleak("plan", "power", "audit.toml", "-q", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split()).partition("note: ")[2]
+
+    assert note("add", 2) == ""
+    said = note("replace", 2)
+    assert said.startswith("mine at epsilon 2, pool outlier: no result can contradict its claim: ")
+    numbers = re.findall(r"(?:to|to ε =|refutes) (\d[\d.]*)", said)
+    held, most, held_added, most_added = map(float, numbers)
+    assert (held, held_added) == (4, 2) and most < 4 and most_added > 2
+    said = note("add", 8)
+    assert '"replace"' not in said and said.endswith("or a stated mechanism would refute more")
+    assert note("add", 5, mechanism={"mu": 1.0}) == ""

@@ -280,6 +280,18 @@ def test_decisions_are_listed_by_what_is_said_of_them() -> None:
 def test_people_are_told_before_canaries() -> None:
     canaries = cell_at(1.0, Verdict(FOUND), canaries=True)
     assert headline([canaries, cell_at(1.0, Verdict(NONE_FOUND))]).startswith("No leak was found")
+    alone = headline([canaries, cell_at(2.0, Verdict(NONE_FOUND), canaries=True)])
+    assert alone.startswith("A record as unusual as those written for this test could leak")
+
+
+def test_a_promise_that_canaries_broke_is_told_first() -> None:
+    broken = Verdict(FOUND, contradiction=(0.004, 1.0, 3.2))
+    canaries = cell_at(1.0, broken, canaries=True)
+    quiet = cell_at(1.0, Verdict(NONE_FOUND))
+    for others in ([quiet], [cell_at(2.0, Verdict(NONE_FOUND), canaries=True)]):
+        said = headline([*others, canaries])
+        assert said.startswith("Do not rely on the promised privacy") and "real records" not in said
+    assert "Broken promise" in headline([quiet, canaries, cell_at(8.0, Verdict(NONE_FOUND))])
 
 
 def test_people_are_called_people() -> None:

@@ -338,9 +338,7 @@ def _epsilon(cell: ScoredCell, claim: Claim) -> EpsilonBound | None:
     return bound if bound.p is None else replace(bound, p=over_looks(bound.p, looks))
 
 
-def largest_epsilon(
-    plan: Plan, sets: int, promise: Promise, alpha: float = LEVEL
-) -> float | None:
+def largest_epsilon(plan: Plan, sets: int, promise: Promise, alpha: float = LEVEL) -> float | None:
     """Return the largest ε of such a claim that a plan with `sets` instances could contradict.
 
     A claim that is one stated point can be contradicted up to a smaller ε than a Gaussian one.

@@ -348,15 +348,19 @@ def standing(result: CellResult) -> str:
 
 
 def worst(results: Iterable[CellResult]) -> CellResult:
-    """Return the cell by which others are told: people before canaries, then the worst.
+    """Return the cell by which others are told: the worst, where people were asked about of people.
+
+    A promise that is broken comes first all the same: it was made for every record.
 
     Args:
         results: The cells, of one decision or of several.
     """
+    results = list(results)
+    people = any(not one.canaries for one in results)
     return max(
         results,
         key=lambda one: (
-            not (one.canaries and one.verdict.leaks),
+            standing(one) == BROKEN or not (people and one.canaries and one.verdict.leaks),
             -STANDINGS.index(standing(one)),
             one.strength,
         ),
@@ -474,7 +478,7 @@ def settled_by(result: CellResult) -> str | None:
     kind, check = standing(result), result.copies is not None
     more = "more members and more held-out records" if check else "more releases or more records"
     wanted: str | None = None
-    if result.verdict.leaks and result.canaries:
+    if result.verdict.leaks and result.canaries and kind != BROKEN:
         wanted = "an audit of the most unusual real records"
     elif kind == TRACE:
         wanted = f"stronger privacy or fewer texts, and an audit with {more}"
