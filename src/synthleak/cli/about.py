@@ -110,8 +110,8 @@ def selftest(full: bool, only: tuple[str, ...], out: Path | None, how: How) -> N
         passed = f"all {played} pass" if done.passed else f"NOT ALL {played.upper()} PASS"
         if done.not_run:
             passed += f"; {len(done.not_run)} rows NOT RUN"
-        said = [passed, *[done.comparison] * bool(done.comparison), duration(done.seconds)]
-        click.echo("; ".join(said))
+        said = (passed, done.comparison, duration(done.seconds))
+        click.echo("; ".join(part for part in said if part))
     if not done.passed:
         sys.exit(EXIT_FAILED)
 
