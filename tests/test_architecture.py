@@ -48,6 +48,7 @@ import synthleak
 ROOT = Path(synthleak.__file__).parent
 LAYERS = re.findall(r"^\| (\w+) +\| .*\|$", str(__doc__), re.MULTILINE)[1:]
 MODULES = sorted(ROOT.rglob("*.py"))
+PLUGIN_PAGE = (ROOT.parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
 
 
 def layer(module: str) -> str:
@@ -144,8 +145,21 @@ def test_public_names_are_sorted_and_exist() -> None:
         synthleak.nonsense  # noqa: B018 - the access is the test
 
 
-PUBLIC = ("analyses", "corpus", "encoders", "evidence", "plan", "pools", "releases", "testing")
+PUBLIC = (
+    *("analyses", "core.engine", "corpus", "encoders", "evidence", "plan", "pools", "releases"),
+    "testing",
+)
 """The packages that authors of plug-ins import from."""
+
+
+@pytest.mark.parametrize("name", ["docs/plugins.md", "CONTRIBUTING.md"])
+def test_plugins_are_shown_with_imports_that_stay(name: str) -> None:
+    promised = re.search(r"\nImport from (.*?)\.\s+These names stay", PLUGIN_PAGE, re.DOTALL)
+    assert promised is not None
+    stays = set(re.findall(r"`synthleak\.([\w.]+)`", promised[1]))
+    assert stays == {*PUBLIC, "core.seeds", "core.validation"}
+    text = (ROOT.parents[1] / name).read_text(encoding="utf-8")
+    assert set(re.findall(r"^from synthleak\.([\w.]+) import", text, re.MULTILINE)) <= stays
 
 
 @pytest.mark.parametrize("name", ["synthleak", *(f"synthleak.{package}" for package in PUBLIC)])

@@ -20,6 +20,7 @@ from synthleak.audit.steps.releases import (
 )
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
+from synthleak.core.errors import UserError
 from synthleak.evidence.observation import Observation
 from synthleak.selftest import checks, running
 from synthleak.selftest.games import ByHash, Game, PersonGame, targets_of
@@ -304,3 +305,12 @@ def test_a_selftest_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of cohort audits" in content["comparison"]
     assert not Selftest([replace(made.rows[0], passed=False)], 1.0).passed
     assert all(math.isfinite(row.value) for row in made.rows)
+
+
+def test_rows_are_played_by_name_and_the_smallest_size_alone_decides() -> None:
+    done = run_selftest(full=False, workers=1, progress=Silent(), audits=2, only=["tells nothing"])
+    assert [row.audits for row in done.rows] == [2] and done.comparison is None
+    # The whole series leaks for certain; its first release, which the row is held to, does not.
+    assert done.passed and done.rows[0].value == 0.0
+    with pytest.raises(UserError, match="no row is named like 'lonely'"):
+        run_selftest(full=False, workers=1, progress=Silent(), only=["lonely"])

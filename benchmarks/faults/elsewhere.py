@@ -1,9 +1,9 @@
-"""Kills of a check, of a run in a bucket, and of a run on Ray: tables identical, nothing left.
+"""Kills of a check, of quick programs, in a bucket and on Ray: tables identical, nothing left.
 
-    python benchmarks/faults elsewhere [--count 36] [--only check|bucket|ray]
+    python benchmarks/faults elsewhere [--count 48] [--only check|quick|bucket|ray]
 
 Each is killed with SIGKILL at random moments, again and again until it is finished, and its files
-are compared with those of one that nobody disturbed. The bucket is SeaweedFS on loopback. A run on
+are compared with those of one that nobody disturbed. Quick programs end within 30 ms. The bucket is SeaweedFS on loopback. A run on
 Ray starts a cluster of its own, which must end with it.
 """
 
@@ -31,7 +31,9 @@ from synthleak.corpus.readers.demo import Demo
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from support.bucket import BUCKET, bucket
 
-COUNT = 36
+COUNT = 48
+QUICK = 'head -n "$3" "$1" > "$2"; sleep 0.02\n'
+"""A program that has often ended before whoever started it knows that it was killed."""
 PER_AUDIT = 3
 """Kills of one audit at most: then it may end, and another one begins."""
 LEASE_SECONDS = 2.0
@@ -62,6 +64,17 @@ def _check(home: Path) -> Iterator[Kind]:
     yield Kind(
         audit,
         lambda out: ["check", *words, "--random-split", "--out", out, "--workers", "2", "-q"],
+        lambda name: str(home / name),
+        lambda out: (files_in(Path(out)), manifest_in(Path(out))),
+    )
+
+
+@contextmanager
+def _quick(home: Path) -> Iterator[Kind]:
+    audit, spec = SmallAudit(home, program=QUICK, built_in=False, instances=40), home / "audit.toml"
+    yield Kind(
+        audit,
+        lambda out: ["run", str(spec), "--out", out, "--workers", "2", "-q"],
         lambda name: str(home / name),
         lambda out: (files_in(Path(out)), manifest_in(Path(out))),
     )
@@ -110,7 +123,7 @@ def _ray(home: Path) -> Iterator[Kind]:
     )
 
 
-KINDS = {"check": _check, "bucket": _bucket, "ray": _ray}
+KINDS = {"check": _check, "quick": _quick, "bucket": _bucket, "ray": _ray}
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -184,7 +197,8 @@ def _killed(kind: Kind, count: int, rng: Random, title: str) -> dict[str, Any]:
 
 def _left(kind: Kind, out: str, where: str) -> None:
     """Note private files and processes that outlive a killed run for more than a moment."""
-    left = [name for name in settled(kind.audit.temporary) if not name.endswith(".part")]
+    folders = (kind.audit.temporary, Path(out) / ".private")
+    left = [name for name in settled(*folders) if not name.endswith(".part")]
     if left:
         kind.findings.append(f"{where}: left {left[:3]}")
     for trace in (f"{out}/.private", *kind.traces):

@@ -117,7 +117,13 @@ class SmallAudit:
     """A spec, its corpus and its program in a folder; runs of it, as somebody types them."""
 
     def __init__(
-        self, home: Path, *, workers: int = 1, program: str = PROGRAM, built_in: bool = True
+        self,
+        home: Path,
+        *,
+        workers: int = 1,
+        program: str = PROGRAM,
+        built_in: bool = True,
+        instances: int = 4,
     ) -> None:
         self.home, self.workers = home, workers
         self.log, self.temporary = home / "log", home / "tmp"
@@ -134,7 +140,7 @@ class SmallAudit:
             "corpus": {"reader": "jsonl", "path": str(home / "records.jsonl")},
             "encoders": {"pools": "hashing", "evidence": "hashing"},
             "pool": [{"name": "outlier", "rule": "outlier", "percentile": 92}],
-            "game": {"instances": 4, "records": 30, "rounds": 2, "candidates": 4},
+            "game": {"instances": instances, "records": 30, "rounds": 2, "candidates": 4},
             "generator": [
                 *([{"name": "built-in", "kind": "ngram", "epsilon": [INF]}] * built_in),
                 {"name": "paid", "kind": "command", "argv": argv, "epsilon": [INF]},

@@ -24,6 +24,7 @@ from synthleak.audit.stages import set_up
 from synthleak.audit.steps.observations import observations, open_observation
 from synthleak.audit.steps.releases import open_release, release_key, wanted_sets
 from synthleak.audit.verify import verify
+from synthleak.checks import check as checking
 from synthleak.core.errors import SpecError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
@@ -147,7 +148,7 @@ def test_sizes_that_cannot_be_used_are_named(sizes: list[Any]) -> None:
         parse_spec(tiny_spec(game={"release_size": sizes}))
 
 
-def test_a_check_can_look_at_parts_of_its_release() -> None:
+def test_a_check_looks_at_parts_of_a_large_release(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [record.text for record in Demo(size=200, seed=3).read()]
     sides = {"members": texts[:60], "holdout": texts[60:120], "release": texts[120:]}
     how: dict[str, Any] = {"random_split": True, "encoder": "hashing", "runtime": ONE}
@@ -159,6 +160,13 @@ def test_a_check_can_look_at_parts_of_its_release() -> None:
     assert rows[0].auc == parts.cells[0].auc == whole.cells[0].auc
     with pytest.raises(UserError, match="sizes"):
         check(**sides, **how, sizes=(4.0,))
+    for least, seen in ((5, [80, 20, 5]), (6, None)):  # a sixteenth of 80 texts is 5
+        monkeypatch.setattr(checking, "LEAST", least)
+        usual = check(**sides, **how).tables.get("sizes")
+        assert (usual and [row.release_size for row in usual[1]]) == seen
+    monkeypatch.setattr(checking, "LEAST", 5)
+    for none in ((), (1.0,)):
+        assert "sizes" not in check(**sides, **how, sizes=none).tables
 
 
 def measured(p: float) -> Any:

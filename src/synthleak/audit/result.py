@@ -500,12 +500,12 @@ class Audit:
             measured,
             judged,
             len(setup.cells),
-            self._copies_in(cell.whole),
-            setup.spec.game.unit,
-            self._claim_for_a_record(cell),
-            game_of(setup, cell),
-            seen_texts(setup, cell),
-            self._leaks_from(cell.whole),
+            copies=self._copies_in(cell.whole),
+            unit=setup.spec.game.unit,
+            claim_as_stated=self._claim_for_a_record(cell),
+            game=game_of(setup, cell),
+            release_size=seen_texts(setup, cell),
+            leaks_from=self._leaks_from(cell.whole),
         )
 
     def _leaks_from(self, cell: Cell) -> int | None:

@@ -90,9 +90,9 @@ def run(
                     # 4. releases: steps/releases.py
                     setup, steps = make_releases_by_looks(drawn, folder, how, progress)
                     for work in (
-                        *EVIDENCE,  # 5. evidence: steps/observations.py, steps/prior_attacks.py
-                        # 6. calibration.py, by `scores_of` of steps/observations.py; its scores
-                        *MEASUREMENTS,  # are what 7. metrics measure: steps/measurements.py
+                        *EVIDENCE,  # 5. evidence: `look_at` of steps/observations.py; prior attacks
+                        # 6. calibration.py: `scores_of` of steps/observations.py
+                        *MEASUREMENTS,  # 7. metrics: `scored_cell` of steps/measurements.py
                         *MORE,  # 7. meta-classifier if asked for, utility, steps/exposed.py
                     ):
                         steps += work.make(setup, how, progress)
@@ -104,7 +104,8 @@ def run(
                         return audit
                     note_looks(setup, folder)
                     with progress.stage(REPORT_STAGE, 1) as stage:
-                        files = files_of(audit.results, folder.write)  # 8. analyses/, 9. report/
+                        # 8. analyses/: `Audit.outcomes`; 9. report/, written by `finish` below
+                        files = files_of(audit.results, rescue=folder.write)
                         stage.advance()
         took = time.monotonic() - started
         folder.finish(setup, key, files, tables=table_names(), seconds=took)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import accumulate
+from itertools import accumulate, islice
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -112,7 +112,7 @@ def check(
     runtime: Runtime | None = None,
     progress: Progress | bool | None = None,
     extend: bool = False,
-    sizes: Sequence[float] = (),
+    sizes: Sequence[float] | None = None,
     series: bool = False,
 ) -> Audit:
     """Ask whether a release gives its members away, against a holdout that it never saw.
@@ -153,8 +153,8 @@ def check(
         runtime: Where the work is done.
         progress: What is told how far the check is; False: nobody.
         extend: Go on in a folder that belongs to another check.
-        sizes: Shares of the release that are checked too, such as `(1 / 16, 1 / 4)`: up to how many
-            texts is nothing found?
+        sizes: Shares of the release that are checked too: up to how many texts is nothing found?
+            1/16 and 1/4 where a sixteenth is 100 texts or more; `()` checks the whole alone.
         series: Several releases were published one after another: what do the first, the first two
             and so on tell together?
 
@@ -174,8 +174,6 @@ def check(
     claims = _claims(epsilon, delta, mechanism)
     releases = release if isinstance(release, Mapping) else {_name(release): release}
     game = {"design": "given", "instances": 1, "unit": unit, "max_records": max_records}
-    if sizes:
-        game["release_size"] = [*sorted(map(float, sizes)), 1.0]
     stated = {"kind": "given", "text": release_text or text, **claims}
     generators: list[dict[str, Any]] = [
         {"name": valid_name(str(title), "release"), "path": source_of(one, "release"), **stated}
@@ -186,6 +184,8 @@ def check(
             raise UserError("a series has sizes of its own", "game.release_size", "leave it out")
         generators = [_series([one["path"] for one in generators], stated)]
         game["release_size"] = _published(generators[0])
+    elif shares := _usual_shares(generators) if sizes is None else [s for s in sizes if s != 1]:
+        game["release_size"] = [*sorted(map(float, shares)), 1.0]
     corpus = {
         "reader": "split",
         "members": source_of(members, "members"),
@@ -216,6 +216,23 @@ def check(
         raise
     weakref.finalize(audit, home.close)  # the folder lives as long as the audit does
     return audit
+
+
+SHARES, LEAST = (1 / 16, 1 / 4), 100
+"""Shares of a release that are checked too, where the smallest of them has so many texts."""
+
+
+def _usual_shares(sections: Sequence[Mapping[str, Any]]) -> Sequence[float]:
+    """Return the shares that are checked unless told otherwise: none of a small release."""
+    from synthleak.corpus.sources import numbered_rows
+    from synthleak.releases.generators.given import KEY
+
+    least = LEAST / SHARES[0]
+    rows = (
+        numbered_rows(one["path"], text=one["text"], encoding="utf-8", key=KEY) for one in sections
+    )
+    large = all(sum(1 for _ in islice(each, int(least))) == least for each in rows)
+    return SHARES if large else ()
 
 
 MOST_IN_SERIES = 10

@@ -134,10 +134,12 @@ def check(
     gate.apply(audit)
 
 
-def _shares(written: str | None) -> list[float]:
+def _shares(written: str | None) -> list[float] | None:
     """Read the shares of a release, written with commas between them."""
+    if written is None:
+        return None
     try:
-        return [float(share) for share in (written or "").split(",") if share.strip()]
+        return [float(share) for share in written.split(",") if share.strip()]
     except ValueError:
         remedy = "write shares below 1 with commas, such as 0.0625,0.25"
         raise UserError(f"{written!r} holds what is no number", "--sizes", remedy) from None

@@ -37,7 +37,7 @@ LAYOUT = {
     "vector_keys": "vectors/{key}.keys",
     "evidence": "evidence/{key}.npy",
     "model": "model/{key}.npy",
-    "figures": "figures/{key}.json",
+    "figures": "figures/{key}.json",  # measurements of cells, not plots
     "answers": "answers/{key}.json.gz",
     "profile": "profile/{key}.npz",
     "ranks": "profile/{key}.npy",

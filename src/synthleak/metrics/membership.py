@@ -1,4 +1,4 @@
-"""Where labels meet scores: who was a member, and what that makes of the ranks of scores.
+"""Where labels (who was a member, not the topics of a record) meet scores, as ranks.
 
 A score table has an entry for each target on each set, numbered ``set · targets + target``. The
 plan's labels become entries in `assignment_of`: an `Assignment` names the entries of members, and

@@ -2,8 +2,9 @@
 
 A leak can be small in many members, or large in a few. Each kind has its statistic, and the test in
 `metrics/null.py` combines them into one p-value. To add one, write an entry here, raise
-`STATISTICS_VERSION`, and add its column to `ProxyRow` in `analyses/cells.py`: everything else loops
-over the table.
+`STATISTICS_VERSION`, and add its two columns (`x`, `x_ceiling`) to `ProxyRow` in
+`analyses/cells.py`: everything else loops over the table, but the figure of proxies, which shows
+`auc` and `tail`.
 
 Of members against non-members, the AUC averaged over rounds equals one AUC against all rounds'
 non-members together, because every round has the same members and as many others. Tails are read
@@ -70,7 +71,8 @@ class PoolStatistic(Statistic):
     that score no higher, and of all; its largest value is `total`, which counts as 1. An assignment
     without members or without others counts as `empty`. A statistic that `needs_many_others` is
     used where 500 non-members or more are planned. With a `limit`, members count 0 whom more than
-    this share of the non-members reaches.
+    this share of the non-members reaches, and `per_member` may read `below` alone: a check, which
+    counts the top only, does not know `upto`.
     """
 
     per_member: Callable[[Floats, Floats, Floats], Floats]

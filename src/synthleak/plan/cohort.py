@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.plan.plan import (
-    Design,
+from synthleak.plan.plan import Design, Plan, Trials, designs, draw_plan
+from synthleak.plan.sets import (
     Placed,
-    Plan,
-    Trials,
     backgrounds,
-    designs,
-    draw_plan,
     game_size,
     instance_sets,
     placed,

@@ -17,15 +17,10 @@ from synthleak.core.cell import noun
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.plan.plan import (
-    EVERY_ROUND,
-    Design,
+from synthleak.plan.plan import EVERY_ROUND, Design, Plan, Trials, designs, draw_plan
+from synthleak.plan.sets import (
     Placed,
-    Plan,
-    Trials,
     backgrounds,
-    designs,
-    draw_plan,
     game_size,
     instance_sets,
     placed,

@@ -165,6 +165,7 @@ class _Marks:
             known = [word for words in self._texts for word in words]
             self._longest += 1  # so that the longest of those in a set tells itself from the others
             return [known[n] for n in self._rng.integers(len(known), size=LONG * self._longest)]
+        assert kind in ("text", "label"), kind  # a label is no word
         return []
 
     def label(self) -> Labels:
