@@ -190,6 +190,7 @@ def test_power_names_claims_that_no_result_could_contradict(tmp_path: Path) -> N
     numbers = re.findall(r"(?:to|to ε =|refutes) (\d[\d.]*)", said)
     held, most, held_added, most_added = map(float, numbers)
     assert (held, held_added) == (4, 2) and most < 4 and most_added > 2
+    assert said.endswith('; set game.adjacency = "add"')
     said = note("add", 8)
-    assert '"replace"' not in said and said.endswith("or a stated mechanism would refute more")
+    assert '"replace"' not in said and said.endswith("or targets, or state its mechanism")
     assert note("add", 5, mechanism={"mu": 1.0}) == ""

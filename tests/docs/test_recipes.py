@@ -6,6 +6,7 @@ calls that the wrapper makes, named and seeded as those of the version in the do
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import replace
@@ -115,7 +116,7 @@ def request(seed: int = 7) -> Request:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return tmp_path
 
 

@@ -17,10 +17,16 @@ import numpy as np
 
 from synthleak.audit.setup import Setup
 from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
-from synthleak.audit.steps.releases import make_releases, missing_releases, planned_claim
+from synthleak.audit.steps.releases import (
+    make_releases,
+    missing_releases,
+    naming,
+    planned_claim,
+)
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
+from synthleak.core.errors import UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
 from synthleak.core.spec import Adjacency, GameSection, GeneratorSection
@@ -101,7 +107,13 @@ def claims_out_of_reach(setup: Setup) -> Iterator[str]:
     """
     level = LEVEL / setup.spec.game.number_of_looks
     for cell in setup.cells:
-        plan, claim = setup.plans[cell.pool], planned_claim(setup, cell)
+        plan = setup.plans[cell.pool]
+        try:
+            with naming(cell.generator):
+                claim = planned_claim(setup, cell)
+        except UserError as error:  # a model that is not here, for example
+            yield str(error)
+            continue
         if not claim.promises:
             continue
         held, most = _reach(plan, claim, plan.adjacency, level)
@@ -109,13 +121,15 @@ def claims_out_of_reach(setup: Setup) -> Iterator[str]:
             continue
         said = f'adjacency = "{plan.adjacency}" holds it to ε = {held:.3g}, and this design refutes'
         said += f" {most:.3g} at most"
+        remedy = f"use more instances or targets{', or state its mechanism' * claim.stated}"
         if plan.adjacency == "replace":
             held, most = _reach(plan, claim, "add", level)
             said += f'; "add" holds it to {held:.3g} and refutes {most or 0:.3g} at most'
-        more = "more instances or targets" + ", or a stated mechanism" * claim.stated
+            if (most or 0) >= held:
+                remedy = 'set game.adjacency = "add"'
         yield (
             f"{cell.generator} at epsilon {cell.epsilon:g}, pool {cell.pool}: no result can"
-            f" contradict its claim: {said}; {more} would refute more"
+            f" contradict its claim: {said}; {remedy}"
         )
 
 
