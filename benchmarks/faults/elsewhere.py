@@ -3,8 +3,8 @@
     python benchmarks/faults elsewhere [--count 48] [--only check|quick|bucket|ray]
 
 Each is killed with SIGKILL at random moments, again and again until it is finished, and its files
-are compared with those of one that nobody disturbed. Quick programs end within 30 ms. The bucket is SeaweedFS on loopback. A run on
-Ray starts a cluster of its own, which must end with it.
+are compared with those of one that nobody disturbed. Quick programs end within 30 ms. The bucket is
+SeaweedFS on loopback. A run on Ray starts a cluster of its own, which must end with it.
 """
 
 from __future__ import annotations
