@@ -53,6 +53,25 @@ def test_copied_members_are_named_by_their_copies(unit: str) -> None:
     assert failing(parse_gate(RECOMMENDED), audit.cells) == [row]
 
 
+def test_a_copy_that_the_holdout_explains_names_nobody() -> None:
+    """Of greetings that stand on both sides, a copy does not tell whose it is."""
+    greetings, copied = [f"Thank you, {name}." for name in ("Ann", "Bo", "Cy", "Di", "Ed")], 12
+    audit = synthleak.check(
+        rows([*TEXTS[:SIZE], *greetings], "m"),
+        rows([*TEXTS[SIZE : 2 * SIZE], *greetings], "h"),
+        [*TEXTS[:copied], *greetings, *TEXTS[2 * SIZE : 2 * SIZE + 200]],
+        random_split=True,
+        encoder="hashing",
+        runtime=synthleak.Runtime(workers=1),
+    )
+    (row,) = audit.cells
+    assert (row.verbatim_members, row.verbatim_holdout) == (copied + 5, 5)
+    assert row.copied_p is not None and row.copied_p <= 0.05
+    named = {one.record for one in audit.named}
+    assert {f"m{n}" for n in range(copied)} <= named
+    assert named.isdisjoint(f"m{SIZE + n}" for n in range(len(greetings)))
+
+
 def write(path: Path, texts: list[str]) -> None:
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 

@@ -19,7 +19,7 @@ from synthleak.metrics.member_comparison import FOLDS, split_folds
 from synthleak.metrics.null import SLACK, false_discovery_rates
 from synthleak.metrics.types import Bools, Ints, Rng
 
-NAMING_VERSION = 2
+NAMING_VERSION = 3
 STRONGEST = 5
 """Signals whose mean scores a member, at most."""
 TAIL = 0.05

@@ -88,13 +88,16 @@ def measured_with_copies(setup: Setup, cell: Cell) -> CellMeasurements:
     """Return the measurements of a cell; members of a check are also named by their copies.
 
     A copy identifies its record only where the release copies more members than the holdout
-    explains: common phrases are copied from both sides (docs/method.md §11).
+    explains, and no held-out record has this text: common phrases are copied from both sides
+    (docs/method.md §11).
     """
     measured = CELL_MEASUREMENTS.get(setup, cell)
     if setup.corpus.split is None or not (copies := COPIES.get(setup, cell)).exceed:
         return measured
-    owner = _owners(setup, cell).tolist()
-    exact = {owner[copy.target] for copy in copies.found if copy.verbatim}
+    owner, member = _owners(setup, cell).tolist(), plan_of(setup, cell).trials.member
+    verbatim = [(owner[copy.target], copy.row) for copy in copies.found if copy.verbatim]
+    also_held_out = {row for target, row in verbatim if not member[target]}
+    exact = {target for target, row in verbatim if row not in also_held_out}
     rows = (replace(row, copied=row.target in exact) for row in measured.records)
     return replace(measured, records=tuple(rows))
 
