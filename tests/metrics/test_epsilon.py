@@ -164,6 +164,28 @@ def test_a_curve_is_broken_where_no_point_is() -> None:
     assert lone >= 17 and run >= 18
 
 
+def test_noisy_copies_of_the_best_signal_do_not_hide_a_broken_claim() -> None:
+    """On 40 reserved instances many signals separate as well; the first of them was taken."""
+    broken = 0
+    for seed in range(60):
+        rng = stream(seed, "copies of the best")
+        member = np.arange(100) % 2 == 0
+        told = rng.normal(size=100) + 3 * member
+        copies = told[:, None] + rng.normal(size=(100, 11)) + 0.5 * rng.normal(size=(100, 11))
+        scores = np.insert(copies, 3, told, axis=1)
+        bound = lone_epsilon(scores, member, gaussian(1), rng)
+        broken += bound.p is not None and bound.p <= ALPHA
+    assert broken >= 51
+
+
+def test_a_signal_without_spread_is_the_farthest_there_is() -> None:
+    member = np.arange(100) % 2 == 0
+    scores = np.stack([stream(1, "n").normal(size=100), member.astype(float)], axis=1)
+    scores[:, 0] += 4 * member
+    bound = lone_epsilon(scores, member, gaussian(1), stream(2, "n"))
+    assert bound.p == lone_p_values(30, 30, gaussian_curve(1))[30, 0]
+
+
 def test_perfect_guesses_reach_the_largest_bound() -> None:
     rng = stream(4, "perfect")
     coins = rng.integers(0, 2, size=(10, 12)).astype(bool)

@@ -153,6 +153,9 @@ ALPHA = 0.05
 RESERVED = 0.4
 ENOUGH, LEAST_SHARE = 200, 0.2
 """More trials than `ENOUGH` are reserved only where they are less than `LEAST_SHARE` of all."""
+LONE_VERSION = 2
+NEARLY = 10
+"""A signal of `lone` is nearly as good as the best if its p is at most this many times larger."""
 _FPR = (np.arange(1, 401) / 400) ** 2
 """False-positive rates that are tried as the true one: between two of them p errs upwards."""
 
@@ -269,7 +272,7 @@ def lone_epsilon(
     if min(counts + kept) < 1:
         reason = f"{int(member.sum())} members and {int((~member).sum())} others are too few"
         return EpsilonBound(None, None, delta, sum(counts), method, reason)
-    signal, threshold = _best_rule(scores[reserved], member[reserved], promise.aim)
+    signal, threshold = _best_rule(scores[reserved], member[reserved], promise)
     passed = scores[~reserved, signal] > threshold
     truth = member[~reserved]
     members_found, alarms = int((passed & truth).sum()), int((passed & ~truth).sum())
@@ -303,24 +306,40 @@ def _reserved_of(side: int, trials: int) -> int:
     return round(reserved_share(trials, RESERVED) * side)
 
 
-def _best_rule(scores: Floats, member: Bools, curve: TradeOff) -> tuple[int, float]:
-    """Return the signal and threshold with the smallest p, ties by TPR − FPR, then by order.
+def _best_rule(scores: Floats, member: Bools, promise: Promise) -> tuple[int, float]:
+    """Return the signal and threshold to count by.
 
-    A threshold lies halfway between two scores, so that it favours neither side.
+    A threshold has the smallest p of its signal, ties by TPR − FPR, then by order, and lies halfway
+    between two scores, so that it favours neither side. Of the signals whose p is nearly the
+    smallest the one is taken whose members are farthest from the others: few trials hardly tell
+    signals apart by p. Where nothing is claimed, and a bound alone is measured, it is the first of
+    the best.
     """
-    table = lone_p_values(int(member.sum()), int((~member).sum()), curve)
-    best, rule = (-1.0, -math.inf), (0, math.inf)
-    for signal, column in enumerate(scores.T):
+    table = lone_p_values(int(member.sum()), int((~member).sum()), promise.aim)
+    qualities, thresholds = [], []
+    for column in scores.T:
         passed = column > column[:, None]
         above = np.where(passed, column, np.inf).min(axis=1)
         members_found, alarms = passed[:, member].sum(axis=1), passed[:, ~member].sum(axis=1)
         gap = members_found / member.sum() - alarms / (~member).sum()
-        strictest = np.lexsort((-gap, table[members_found, alarms]))[0]
-        quality = (1 - float(table[members_found, alarms][strictest]), float(gap[strictest]))
-        if quality > best:
-            halfway = (column[strictest] + above[strictest]) / 2
-            best, rule = quality, (signal, float(halfway))
-    return rule
+        p = table[members_found, alarms]
+        strictest = np.lexsort((-gap, p))[0]
+        qualities.append((1 - float(p[strictest]), float(gap[strictest])))
+        thresholds.append(float(column[strictest] + above[strictest]) / 2)
+    best = max(range(len(qualities)), key=lambda signal: qualities[signal])
+    if promise.curve is not None:
+        p = 1 - np.array(qualities)[:, 0]
+        near = p <= NEARLY * p[best]
+        best = int(np.where(near, _distance(scores, member), -np.inf).argmax())
+    return best, thresholds[best]
+
+
+def _distance(scores: Floats, member: Bools) -> Floats:
+    """Return how far members are from the others in each signal, in standard deviations."""
+    spread = np.sqrt((scores[member].var(axis=0) + scores[~member].var(axis=0)) / 2)
+    apart = scores[member].mean(axis=0) - scores[~member].mean(axis=0)
+    farthest = np.where(apart > 0, np.inf, 0.0)
+    return np.asarray(np.divide(apart, spread, out=farthest, where=spread > 0))
 
 
 def gdp_mu(auc: float) -> float:

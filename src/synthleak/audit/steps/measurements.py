@@ -44,6 +44,7 @@ from synthleak.encoders.encoder import encode_once
 from synthleak.evidence.observation import Floats
 from synthleak.evidence.table import starts_of
 from synthleak.metrics.curves import CURVES_VERSION, Curves, trace
+from synthleak.metrics.epsilon import LONE_VERSION
 from synthleak.metrics.exposure import NAMING_VERSION
 from synthleak.metrics.measure import (
     MEASUREMENTS_VERSION,
@@ -96,7 +97,14 @@ def measurements_key(setup: Setup, cell: Cell) -> str:
         [all_evidence_keys(setup, cell.pool, seen.key) for seen in observations(setup, cell)],
         *([] if (asked := setup.spec.analyses.redraws) == "auto" else [asked]),
         *([] if setup.corpus.split is None else [NAMING_VERSION]),
+        *lone_version(setup, cell),
     )
+
+
+def lone_version(setup: Setup, cell: Cell) -> list[str]:
+    """Return what a key holds where a claim is tested in `lone`; nothing elsewhere."""
+    tested = game_of(setup, cell).design == "lone" and claim_of(setup, cell).promises
+    return [f"lone {LONE_VERSION}"] if tested else []
 
 
 def _curves_key(setup: Setup, cell: Cell) -> str:

@@ -10,7 +10,12 @@ import numpy as np
 
 from synthleak.analyses.ladder import MODEL_COLUMNS, ModelMeasurements, allowed_by, model_scores
 from synthleak.audit.setup import Setup, game_of, plan_identity, plan_of, sets_of, stream_name
-from synthleak.audit.steps.measurements import contents_of, further_of, redraws_of
+from synthleak.audit.steps.measurements import (
+    contents_of,
+    further_of,
+    lone_version,
+    redraws_of,
+)
 from synthleak.audit.steps.releases import claim_of, held_claim, model_scores_name, scored_pools
 from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
@@ -55,6 +60,7 @@ def model_key(setup: Setup, cell: Cell) -> str:
         [redraws_of(setup, cell.pool), setup.spec.analyses.redraws],
         claim_of(setup, cell).to_json(),
         scores,
+        *lone_version(setup, cell),
     )
 
 
