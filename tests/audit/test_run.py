@@ -244,6 +244,20 @@ def test_echo_is_found_and_the_nulls_are_not(tiny: Make, tmp_path: Path) -> None
     assert all(abs(value - 0.5) < 0.17 for value in bystander.values())
 
 
+@pytest.mark.parametrize(("redraws", "used"), [(0, 2000), (4000, 4000), ("auto", 10_000)])
+def test_no_verdict_rests_on_the_first_redraws_alone(
+    tiny: Make, tmp_path: Path, redraws: int | str, used: int
+) -> None:
+    """A certain leak is at the floor of 2,000 redraws, whatever it is worth."""
+    game = {"design": "cohort", "instances": 12, "records": 60}
+    pool = [{"name": "outlier", "rule": "outlier", "percentile": 92, "size": 6}]
+    asked = {"generator": [{"kind": "echo", "p": 1.0}], "game": game, "pool": pool}
+    audit = run(tiny(**asked, analyses={"redraws": redraws}), tmp_path / "run", runtime=ONE)
+    (cell,) = audit.results.cells
+    assert cell.measurements.redraws == used
+    assert cell.measurements.p is not None and cell.measurements.p <= 3 / (used + 1)
+
+
 def test_ngram_without_privacy_leaks_far_more_than_with(tiny: Make, tmp_path: Path) -> None:
     leaking = figures(tiny, tmp_path / "leaking", kind="ngram", epsilon=[math.inf])
     quiet = figures(tiny, tmp_path / "quiet", kind="ngram", epsilon=[1])
