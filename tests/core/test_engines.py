@@ -79,5 +79,5 @@ def test_an_engine_that_forgets_a_unit_breaks_its_contract(engine: Backwards) ->
 
 
 def test_engines_are_listed(engine: Backwards) -> None:
-    assert [row["name"] for row in rows_of("engines")] == ["local", "ray", "backwards"]
+    assert {"local", "ray", "backwards"} <= {row["name"] for row in rows_of("engines")}
     assert engine.workers(Runtime()) == 7

@@ -144,7 +144,5 @@ def _admitted(
     if commitment is not None:
         folder.write(COMMITMENT, commitment.to_bytes())
     setup = replace(setup, store=folder.store)
-    for order in setup.empty:
-        progress.say(f"the pool {order.name!r} is empty and left out: its rule selects nobody")
     say_news(setup, progress, news or [])
     return setup
