@@ -146,7 +146,7 @@ def commit(
 
 def is_commitment_hash(text: str) -> bool:
     """Say whether a text is a hash as `plan commit` prints it, and not the name of a file."""
-    return re.match(_HASH, text) is not None
+    return re.fullmatch(_HASH, text) is not None
 
 
 def read_commitment(path: Location) -> Commitment:
@@ -186,7 +186,7 @@ def _parts(setup: Setup) -> dict[str, Any]:
     """Return what is committed to, by the name under which a difference is reported."""
     return {
         **identity_of(setup),
-        "analyses": setup.spec.analyses.also,
+        "analyses": setup.spec.analyses.model_dump(),
         "public side": [setup.corpus.description, {n: p.key for n, p in setup.publics.items()}],
         "plug-in files": [file.code.hex() for file in setup.files],
         "pool members": {name: pool.to_bytes().decode() for name, pool in setup.pools.items()},
