@@ -12,7 +12,7 @@ from tests.support.specs import tiny_spec
 
 from synthleak import run
 from synthleak.cli.about import rows_of
-from synthleak.core.engine.engine import Engine, engines
+from synthleak.core.engine import Engine, engines
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import ContractError
 from synthleak.core.runtime import Runtime

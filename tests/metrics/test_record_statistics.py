@@ -17,8 +17,8 @@ from synthleak.metrics.within_records import (
     record_p_values,
     record_statistics,
 )
+from synthleak.plan import Trials
 from synthleak.plan.cohort import toss
-from synthleak.plan.plan import Trials
 
 SETS, TARGETS = 14, 11
 

@@ -24,7 +24,7 @@ from synthleak.audit.setup import records_at
 from synthleak.cli.main import cli
 from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict
 from synthleak.core.errors import UserError
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.metrics.verdict_statistics import POOL_STATISTICS, RECORD_STATISTICS
 from synthleak.report.first_screen import next_steps
 from synthleak.report.html import render
