@@ -275,6 +275,13 @@ def test_a_lost_or_replaced_commitment_is_missed(folder: Path) -> None:
         assert {found.outcome for found in findings(folder / "run").values()} == {VERIFIED}
 
 
+def test_lost_releases_of_a_committed_audit_are_named(folder: Path) -> None:
+    shutil.rmtree(folder / "run" / "store" / "release")
+    found = findings(folder / "run", committed=folder / "filed.json")
+    assert found["commitment"].outcome == VERIFIED
+    assert found["gate"].outcome == found["store"].outcome == DIFFERS
+
+
 def test_a_folder_keeps_one_commitment(folder: Path) -> None:
     commit(folder / "audit.toml", folder / "second.json")
     altered_time = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))

@@ -317,10 +317,15 @@ def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
 def _as_committed(commitment: Commitment, audit: Audit) -> list[Finding]:
     """Compare an audit with its commitment, and say how the gate that was committed ended."""
     differing = commitment.differences(audit.setup, audit.folder.manifest())
-    outcome = commitment.on(audit.cells)
-    whole = f"this audit was committed to on {outcome.at}, as {outcome.hash}"
-    gate = [] if outcome.gate is None else [Finding("gate", VERIFIED, outcome.outcome)]
-    return [compared("commitment", differing, whole), *gate]
+    whole = f"this audit was committed to on {commitment.at}, as {commitment.hash}"
+    findings = [compared("commitment", differing, whole)]
+    if commitment.gate is not None:
+
+        def gate() -> Finding:
+            return Finding("gate", VERIFIED, commitment.on(audit.cells).outcome)
+
+        findings.append(unless_damaged("gate", gate))
+    return findings
 
 
 def _seeds(remade: Remaking, kept: Store, *, purged: bool) -> Finding:
