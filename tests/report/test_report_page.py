@@ -203,7 +203,7 @@ def test_a_cohort_names_records_with_an_error_rate(leaky: Audit) -> None:
     shown = json.dumps(drawn.spec)
     assert "mean AUC of the tenth of records that leak most" in shown
     assert "FPR" not in shown
-    assert '<div class="verdict found">' in content
+    assert '<div class="verdict strong">' in content
     results = Results(made.folder.results)
     assert [one for one in numbers(content) if not holds(results, *one)] == []
 
