@@ -18,7 +18,7 @@ CELL = "#cell-1"
 PARTS = {
     "headline": ("#verdict .verdict", None),
     "who": ("#who", 560),
-    "map": ("#map", 505),
+    "map": ("#map", None),
     "roc": (f"{CELL} .plot >> nth=0", None),
     "proxies": (f"{CELL} .plot >> nth=3", None),
     "records": (f"{CELL} .plot >> nth=5", None),

@@ -40,6 +40,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,25 @@ def test_public_functions_document_their_parameters(name: str) -> None:
                 assert re.search(rf"^ *\**{parameter}\b.*:", described, re.MULTILINE), (
                     f"{name}.{public}: {parameter}"
                 )
+
+
+def public_methods(name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the methods that the public classes of a package define, by name."""
+    module = importlib.import_module(name)
+    for public in filter(inspect.isclass, map(vars(module).get, module.__all__)):
+        for method, function in vars(public).items():
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{public.__qualname__}.{method}", function
+
+
+@pytest.mark.parametrize("name", [f"synthleak.{package}" for package in PUBLIC])
+def test_public_methods_document_their_parameters(name: str) -> None:
+    for method, function in public_methods(name):
+        described = (inspect.getdoc(function) or "").partition("Args:")[2]
+        for parameter in list(inspect.signature(function).parameters)[1:]:
+            assert re.search(rf"^ *\**{parameter}\b.*:", described, re.MULTILINE), (
+                f"{name}: {method}, {parameter}"
+            )
 
 
 def test_help_leads_with_the_three_calls() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from synthleak.calibration import TINY, calibrate
-from synthleak.evidence.family import Proxy
+from synthleak.evidence import Proxy
 from synthleak.evidence.table import Evidence
-from synthleak.plan.plan import Baseline
+from synthleak.plan import Baseline
 
 PROXIES = tuple(
     Proxy(scale, "f", "lexical", scale, "")  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from synthleak.evidence.family import families
+from synthleak.evidence import families
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -21,8 +21,8 @@ from synthleak.audit.steps.releases import request_for
 from synthleak.core.engine.progress import Progress, Stage
 from synthleak.core.errors import SynthleakError, UserError
 from synthleak.corpus.readers.demo import Demo
-from synthleak.evidence.observation import Observation, Targets
-from synthleak.releases.release import Public, Request, Synthetic
+from synthleak.evidence import Observation, Targets
+from synthleak.releases import Public, Request, Synthetic
 from synthleak.report.results import Results
 
 MARKER = "zyxmarker"

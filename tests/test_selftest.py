@@ -21,7 +21,7 @@ from synthleak.audit.steps.releases import (
 from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import UserError
-from synthleak.evidence.observation import Observation
+from synthleak.evidence import Observation
 from synthleak.selftest import checks, running
 from synthleak.selftest.games import ByHash, Game, PersonGame, targets_of
 from synthleak.selftest.rows import LEVELS, ROWS, Outcome, Row, binomial_limit, check

@@ -18,7 +18,7 @@ from synthleak.audit.steps.observations import ModelUnit, observations
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
 from synthleak.core.seeds import stream
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence import Floats, Observation, Targets
 from synthleak.selftest import running
 from synthleak.selftest.games import LanguageModelGame, TinyModelProxy
 from synthleak.selftest.rows import ROWS, Row, check

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from synthleak.analyses.analysis import analyses
+from synthleak.analyses import analyses
 from synthleak.audit.kept_results import results_key
 from synthleak.audit.setup import Setup, identity_of, resolved, targets_in
 from synthleak.audit.stages import set_up

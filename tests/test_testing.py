@@ -14,18 +14,14 @@ from pydantic import Field
 from synthleak.core.errors import ContractError, UserError
 from synthleak.core.runtime import Runtime
 from synthleak.core.seeds import stream
-from synthleak.corpus.corpus import Reader, Record
+from synthleak.corpus import Reader, Record
 from synthleak.corpus.readers.demo import Demo
-from synthleak.encoders.encoder import Encoder, Vectors
-from synthleak.evidence.attack import Arm, Attack
-from synthleak.evidence.family import Family, Proxy
-from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
+from synthleak.encoders import Encoder, Vectors
+from synthleak.evidence import Arm, Attack, Family, Floats, Observation, Proxy, Targets, TextSet
+from synthleak.plan import Plan, Trials
 from synthleak.plan.lone import Lone
-from synthleak.plan.plan import Plan, Trials
-from synthleak.pools.selection import Ground, Rule
-from synthleak.releases.claim import Claim, no_claim, stated_claim
-from synthleak.releases.generator import Generator
-from synthleak.releases.release import Request, Synthetic
+from synthleak.pools import Ground, Rule
+from synthleak.releases import Claim, Generator, Request, Synthetic, no_claim, stated_claim
 from synthleak.testing import (
     assert_no_leak,
     check_attack,

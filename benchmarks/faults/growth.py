@@ -61,7 +61,7 @@ def _seconds(function: Callable[[str], object], piece: str, size: int) -> float:
     text = (piece * size)[:size]
     best = float("inf")
     for _ in range(2):
-        began = time.perf_counter()
+        began = time.thread_time()
         function(text)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.thread_time() - began)
     return best

@@ -1,4 +1,4 @@
-"""Malformed inputs over all readers, the spec, `check`, `folder`, `command` and `canaries`.
+"""Malformed inputs over all readers, the spec, and what is typed (`malformed.py`, `features.py`).
 
 Every input is made from a valid one by a seeded change (`malformed.py`) and goes through the
 command line in a process of its own, forked from one that has imported everything. Every record
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import features
 from malformed import MARKER, Case, cases, sides
 
 import synthleak
@@ -65,7 +66,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         codes: Counter[str] = Counter()
         worst: dict[str, tuple[float, str]] = {"seconds": (0.0, ""), "memory_mb": (0.0, "")}
         started, worked = time.monotonic(), 0.0
-        for number, case in enumerate(cases(arguments.seed, count, arguments.only)):
+        for number, case in enumerate(
+            cases(arguments.seed, count, arguments.only, features.SURFACES)
+        ):
             folder = Path(home, f"case-{number}")
             ended = run(case, folder)
             beyond = max(0, ended.memory - idle.memory)

@@ -15,7 +15,7 @@ import json
 import os
 import random
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
@@ -1159,21 +1159,22 @@ def name_cases() -> Iterator[Case]:
         yield Case(f"name release {name!r}", files, argv, valid=True)
 
 
-SURFACES: list[tuple[Callable[[random.Random], Case], float]] = [
+Surface = tuple[Callable[[random.Random], Case], float]
+SURFACES: list[Surface] = [
     *((reader_case, 0.44), (spec_case, 0.18), (check_case, 0.1)),
     *((folder_case, 0.06), (kit_case, 0.02)),
     *((command_case, 0.05), (canaries_case, 0.04), (predicate_case, 0.06), (plugin_case, 0.05)),
 ]
 
 
-def cases(seed: int, count: int, only: str = "") -> Iterator[Case]:
+def cases(seed: int, count: int, only: str = "", more: Sequence[Surface] = ()) -> Iterator[Case]:
     """Yield `count` cases, the same for the same seed: odd names and sizes, then changes."""
     made = 0
     for case in itertools.chain(name_cases(), large_cases()):
         if made < count and case.name.startswith(only):
             made += 1
             yield case
-    makers, weights = zip(*SURFACES, strict=True)
+    makers, weights = zip(*SURFACES, *more, strict=True)
     number = 0
     while made < count:
         rng = random.Random(f"{seed} {number}")

@@ -14,14 +14,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from support.oracles.planted import Ground, Planted, raised
-from synthleak.analyses.analysis import (
-    Analysis,
-    Study,
-    Unavailable,
-    analyses,
-    analysis,
-    outcomes_of,
-)
+from synthleak.analyses import Study, Unavailable, analyses, analysis
+from synthleak.analyses.analysis import Analysis, outcomes_of
 from synthleak.analyses.overviews import ViewRow, views
 from synthleak.audit.kept_results import TABLES
 from synthleak.core.errors import ContractError

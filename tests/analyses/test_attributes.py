@@ -15,7 +15,8 @@ from scipy.stats import binom, spearmanr
 
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, Leak, Planted, nothing, raised
-from synthleak.analyses.analysis import ATTRIBUTES, CellData, Study, Unavailable
+from synthleak.analyses import Study, Unavailable
+from synthleak.analyses.analysis import ATTRIBUTES, CellData
 from synthleak.analyses.attributes import (
     attributes,
     attributes_combined,
@@ -29,7 +30,7 @@ from synthleak.analyses.attributes import (
 )
 from synthleak.analyses.consistency import _setting, consistency, signals_read
 from synthleak.analyses.vulnerability import SELECTION_RULES, TOO_FEW, cell_groups
-from synthleak.evidence.observation import Floats
+from synthleak.evidence import Floats
 
 GROUND = Ground(instances=30, records=16)
 LENGTHS = np.arange(16.0)

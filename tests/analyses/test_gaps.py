@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from support.oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import Unavailable
+from synthleak.analyses import Unavailable
 from synthleak.analyses.gaps import (
     Difference,
     combine,

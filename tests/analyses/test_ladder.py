@@ -22,11 +22,11 @@ from synthleak.audit.stages import set_up
 from synthleak.core.cell import FOUND, NONE_FOUND, Verdict
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
-from synthleak.evidence.observation import Floats
+from synthleak.evidence import Floats
 from synthleak.metrics.measure import measure
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import Plan, designs
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim
+from synthleak.plan import Plan, designs
+from synthleak.releases import Claim, GaussianEvent, gaussian_sigma, no_claim
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import model_line
 

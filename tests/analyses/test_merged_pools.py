@@ -13,8 +13,8 @@ from synthleak.analyses.analysis import Signal
 from synthleak.analyses.gaps import MergedRow, merged_rows
 from synthleak.core.cell import Cell
 from synthleak.core.spec import GameSection
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool
 
 SIGNALS = (
     Signal("S1", "a", "lexical"),

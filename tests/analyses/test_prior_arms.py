@@ -20,7 +20,7 @@ from synthleak.core.artefact import as_json
 from synthleak.core.cell import Cell
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.prior.domias import Domias
-from synthleak.plan.plan import Baseline
+from synthleak.plan import Baseline
 
 NONE = np.zeros((3, 5), dtype=np.bool_)
 LAST_TWO = NONE.copy()

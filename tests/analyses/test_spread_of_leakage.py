@@ -14,7 +14,8 @@ from scipy.stats import spearmanr
 
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, Planted, controlled, nothing, raised
-from synthleak.analyses.analysis import NO_CELL, POOLS, Analyse, Study, Unavailable
+from synthleak.analyses import Study, Unavailable
+from synthleak.analyses.analysis import NO_CELL, POOLS, Analyse
 from synthleak.analyses.overviews import (
     EQUIVALENT,
     linked,

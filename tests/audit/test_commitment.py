@@ -161,6 +161,13 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("redraws", ["1000", '"auto"'])
+def test_other_redraws_are_another_audit(redraws: str, folder: Path) -> None:
+    filed = read_commitment(folder / "filed.json")
+    edited("audit.toml", "redraws = 0", f"redraws = {redraws}")(folder)
+    assert filed.differences(setup_of(folder / "audit.toml")) == ["analyses"]
+
+
 @pytest.mark.parametrize("part", CHANGES)
 def test_another_audit_is_refused_and_its_part_named(part: str, folder: Path) -> None:
     CHANGES[part](folder)
@@ -234,13 +241,45 @@ def test_a_hash_is_compared_with_what_the_folder_keeps(folder: Path) -> None:
     assert found["commitment"].outcome == DIFFERS and filed.hash in found["commitment"].detail
     kept = folder / "run" / "commitment.json"
     altered(kept, gate="auc > 2")
-    assert findings(folder / "run")["commitment"].outcome == DIFFERS
+    assert findings(folder / "run")["kept commitment"].outcome == DIFFERS
     with pytest.raises(UserError, match="its hash is another"):
         verify(folder / "run", committed=kept, trust_plugins=True)
     kept.unlink()
     assert "commitment" not in findings(folder / "run")
+    with pytest.raises(UserError, match="not a commitment"):
+        verify(folder / "run", committed=f"{filed.hash}\n", trust_plugins=True)
     with pytest.raises(UserError, match="a hash alone cannot be compared"):
         verify(folder / "run", committed=filed.hash, trust_plugins=True)
+
+
+def test_a_lost_or_replaced_commitment_is_missed(folder: Path) -> None:
+    kept, spec = folder / "run" / "commitment.json", folder / "audit.toml"
+    commit(spec, folder / "second.json", gate="auc > 2")
+    for what in ("lost", "run again", "made again", "extended", "replaced"):
+        kept.unlink()
+        if what == "replaced":
+            shutil.copy(folder / "second.json", kept)
+        if what == "made again":
+            (folder / "run" / "results" / "cells.csv").unlink()
+        if what == "extended":
+            CHANGES["families"](folder)
+        if what in ("run again", "made again", "extended"):
+            run(spec, folder / "run", extend=True, runtime=ONE)
+        for given in (None, folder / "filed.json"):
+            found = findings(folder / "run", committed=given)["kept commitment"]
+            assert found.outcome == DIFFERS and "missing" in found.detail, what
+        if what == "extended":
+            edited("audit.toml", '"bigram_logprob"', '"cos"')(folder)
+            run(spec, folder / "run", extend=True, runtime=ONE)
+        shutil.copy(folder / "filed.json", kept)
+        assert {found.outcome for found in findings(folder / "run").values()} == {VERIFIED}
+
+
+def test_lost_releases_of_a_committed_audit_are_named(folder: Path) -> None:
+    shutil.rmtree(folder / "run" / "store" / "release")
+    found = findings(folder / "run", committed=folder / "filed.json")
+    assert found["commitment"].outcome == VERIFIED
+    assert found["gate"].outcome == found["store"].outcome == DIFFERS
 
 
 def test_a_folder_keeps_one_commitment(folder: Path) -> None:

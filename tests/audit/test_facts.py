@@ -13,7 +13,7 @@ from synthleak.audit.setup import Setup
 from synthleak.audit.stages import set_up
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
-from synthleak.encoders.encoder import encoders
+from synthleak.encoders import encoders
 
 
 def encoder(kind: str, **settings: Any) -> Any:

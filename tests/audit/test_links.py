@@ -131,5 +131,6 @@ def test_a_purge_finds_pages_with_texts_under_other_names(out: Path) -> None:
     open_run(out).write_report(out.parent / "page.html", include_text=True)
     assert [item.where for item in removable(out)] == ["store/text", "shared/page.html"]
     run(MORE, out, extend=True, runtime=ONE)  # the manifest is written again
+    run(spec_with(evidence={"families": ["cos"]}), out, extend=True, runtime=ONE)  # begun again
     purge(out)
     assert isinstance(page, Path) and not page.exists() and (out.parent / "page.html").is_file()

@@ -26,7 +26,7 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
 from synthleak.evidence.table import Evidence
-from synthleak.plan.plan import Baseline
+from synthleak.plan import Baseline
 from synthleak.releases import claim
 
 Make = Callable[..., LoadedSpec]

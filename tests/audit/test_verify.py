@@ -23,8 +23,9 @@ from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.encoder import dump_array, load_array
+from synthleak.releases import Synthetic
 from synthleak.releases.generators.ngram import Ngram
-from synthleak.releases.release import Synthetic, dump_texts
+from synthleak.releases.release import dump_texts
 
 ONE = Runtime(workers=1)
 GAME = {"instances": 4, "records": 30, "rounds": 2, "candidates": 4}

@@ -137,7 +137,7 @@ def test_a_release_with_several_oddities_says_each_in_one_line() -> None:
     made = synthleak.check(members, HOLDOUT, release, runtime=ONE, encoder="static")
     said = {remark.name: remark.text for remark in remarks_on(made.setup)}
     assert said["Overlap"].startswith("1 of 70 records of the holdout are among the members")
-    assert said["Few records"].endswith("only a strong leak can be found")
+    assert said["Few records"].endswith("are few; leaks are easily missed")
     assert "release release contains 1 of 70 of the holdout" in said["Holdout in the release"]
     assert said["Blank"] == "release release: 1 of 25 records hold no text"
     assert said["Few in the release"].startswith("release release: 25 records are few")
@@ -381,7 +381,8 @@ def test_too_few_members_cannot_say(held_out: int, tmp_path: Path) -> None:
     assert undecided(parse_gate("leak_found"), audit.cells) == audit.cells
     report, said = _pages(audit, tmp_path)
     assert "of 100 recognised" not in report and 'class="dots"' not in report
-    assert "Undecided: this audit cannot tell." in said and "too few trials to say" in said
+    assert "Undecided: this check cannot tell." in said
+    assert "Too few to say who can be recognised." in said
 
 
 def test_few_members_are_counted_without_dots(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_few_members_are_counted_without_dots(tmp_path: Path) -> None:
     audit = synthleak.check(texts[:12], texts[12:312], texts[312:], random_split=True)
     assert audit.leak_found is False
     report, said = _pages(audit, tmp_path)
-    assert "of 12 members recognised, by chance under " in said
+    assert "of 12 members recognised; guessing gets up to " in said
     assert "of 100 recognised" not in report and 'class="dots"' not in report
 
 

@@ -12,7 +12,7 @@ from tests.support.specs import tiny_spec
 
 from synthleak import run
 from synthleak.cli.about import rows_of
-from synthleak.core.engine.engine import Engine, engines
+from synthleak.core.engine import Engine, engines
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import ContractError
 from synthleak.core.runtime import Runtime
@@ -79,5 +79,5 @@ def test_an_engine_that_forgets_a_unit_breaks_its_contract(engine: Backwards) ->
 
 
 def test_engines_are_listed(engine: Backwards) -> None:
-    assert [row["name"] for row in rows_of("engines")] == ["local", "ray", "backwards"]
+    assert {"local", "ray", "backwards"} <= {row["name"] for row in rows_of("engines")}
     assert engine.workers(Runtime()) == 7

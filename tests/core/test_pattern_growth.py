@@ -17,7 +17,7 @@ import pytest
 import synthleak
 from synthleak.core.predicate import parse_predicate
 from synthleak.core.text import _opens_sentence, entities, fold, tokens
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.releases.exchange import redact
 
 SOURCE = Path(synthleak.__file__).parent

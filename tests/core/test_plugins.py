@@ -24,9 +24,9 @@ from synthleak.core.registry import GROUP, PluginFile, load_installed, read_file
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import dump_toml, load_spec
 from synthleak.core.store import MemoryStore
-from synthleak.evidence.attack import Attack, observe
-from synthleak.evidence.family import families
-from synthleak.releases.generator import generators
+from synthleak.evidence import Attack, families
+from synthleak.evidence.attack import observe
+from synthleak.releases import generators
 from synthleak.testing import check_family
 
 EVERY_KIND = '''

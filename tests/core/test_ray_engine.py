@@ -30,8 +30,7 @@ from support.specs import tiny_spec
 from synthleak.audit.run import run
 from synthleak.checks.check import check
 from synthleak.core import locations
-from synthleak.core.engine import on_ray
-from synthleak.core.engine.engine import engines
+from synthleak.core.engine import engines, on_ray
 from synthleak.core.engine.on_ray import ask_every_node, run_units, session
 from synthleak.core.engine.progress import Progress, Silent, Stage
 from synthleak.core.errors import GeneratorError, UserError

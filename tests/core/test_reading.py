@@ -20,7 +20,7 @@ from synthleak.core.reading import (
     within_limits,
 )
 from synthleak.core.spec import parse_spec
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.corpus.rows import labels_of
 
 EXPLAINED = Boundary(lambda error: CorpusError("not valid", "line 1"))

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from support.examples import EXAMPLES, plain_text
-from synthleak.analyses.analysis import analyses
-from synthleak.core.engine.engine import engines
+from synthleak.analyses import analyses
+from synthleak.core.engine import engines
 from synthleak.core.errors import MissingExtra, SpecError
 from synthleak.core.registry import PluginRegistry, Registry
-from synthleak.corpus.corpus import readers
-from synthleak.encoders.encoder import encoders
-from synthleak.evidence.attack import attacks
-from synthleak.evidence.family import families, model_families
-from synthleak.plan.plan import designs
-from synthleak.pools.selection import Ground, rules
-from synthleak.releases.generator import generators
+from synthleak.corpus import readers
+from synthleak.encoders import encoders
+from synthleak.evidence import attacks, families
+from synthleak.evidence.family import model_families
+from synthleak.plan import designs
+from synthleak.pools import Ground, rules
+from synthleak.releases import generators
 from synthleak.testing import (
     check_analysis,
     check_attack,

@@ -53,6 +53,8 @@ def problem(path: Path) -> str:
     ("old", "new", "expected"),
     [
         ("seed = 1", "sed = 1", "audit.toml, line 1, sed: unknown key; did you mean 'seed'?"),
+        ("seed = 1", "float = 1", "audit.toml, line 1, float: unknown key; known: seed"),
+        ("seed = 1", '"a[0]" = 1', "a[0]: unknown key; known: seed"),
         (
             "instances = 10",
             "instnces = 10",

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from synthleak.core.text import entities, fold, tokens
-from synthleak.corpus.corpus import Record, assemble, readers
+from synthleak.corpus import Record, assemble, readers
 from synthleak.corpus.readers.demo import (
     CLAUSES,
     DETAILS,

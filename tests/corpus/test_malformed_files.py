@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from synthleak.core.errors import CorpusError, SpecError
-from synthleak.corpus import arrow
-from synthleak.corpus.corpus import assemble, readers
+from synthleak.corpus import arrow, assemble, readers
 from synthleak.corpus.sources import numbered_rows
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from synthleak.core.errors import CorpusError, SpecError, UserError
-from synthleak.corpus.corpus import Corpus, Record, assemble, readers
+from synthleak.corpus import Corpus, Record, assemble, readers
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one pill", "labels": ["x", "y"], "group": "p1", "site": "A", "age": 30},

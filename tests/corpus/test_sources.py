@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from synthleak.core.errors import CorpusError, UserError
-from synthleak.corpus.corpus import assemble
+from synthleak.corpus import assemble
 from synthleak.corpus.readers.split import SplitFiles
 from synthleak.corpus.sources import Rows, numbered_rows, rows_in
 from synthleak.corpus.statistics import looks_foreign

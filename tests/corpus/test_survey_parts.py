@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthleak.corpus import statistics
-from synthleak.corpus.corpus import Corpus, Record
+from synthleak.corpus import Corpus, Record, statistics
 from synthleak.corpus.statistics import frequency_bands, ranked_combinations, statistics_of
 
 RECORDS = (

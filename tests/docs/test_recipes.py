@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from synthleak.releases import Request, Synthetic
 from synthleak.releases.generators.command import Command
-from synthleak.releases.release import Request, Synthetic
 from synthleak.testing import tiny_request
 
 DOCS = Path(__file__).parents[2] / "docs"

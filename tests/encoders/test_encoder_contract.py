@@ -10,7 +10,7 @@ import pytest
 
 from support.model_folder import write_model
 from synthleak.core.errors import MissingExtra
-from synthleak.encoders.encoder import Encoder, encoders
+from synthleak.encoders import Encoder, encoders
 
 TEXTS = [
     "I took 20 mg at night and could not sleep.",

@@ -11,9 +11,10 @@ import pytest
 
 from synthleak.core.errors import ContractError
 from synthleak.core.store import FolderStore, MemoryStore, StagedStore, Store
+from synthleak.encoders import Encoder, Vectors
 from synthleak.encoders import encoder as encoder_module
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.encoders.encoder import Encoder, Vectors, encode_once, packs_of
+from synthleak.encoders.encoder import encode_once, packs_of
 
 
 class Counting(Encoder):

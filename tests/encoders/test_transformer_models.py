@@ -15,7 +15,7 @@ import pytest
 from support.errors import raises_at
 from support.model_folder import write_model
 from synthleak.core.errors import MissingExtra, SpecError, UserError
-from synthleak.encoders.encoder import Encoder, encoders
+from synthleak.encoders import Encoder, encoders
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from support.errors import raises_at
 from synthleak.cli.about import rows_of
 from synthleak.core.errors import ContractError, SpecError
-from synthleak.evidence.family import Family, Proxy, families, read_vectors
-from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence import Family, Observation, Proxy, Targets, families
+from synthleak.evidence.family import read_vectors
 from synthleak.evidence.table import chosen_families, evidence_key, look
 
 # Names are stable once published; the order is that of METHOD's table and breaks ties.

@@ -22,15 +22,16 @@ from synthleak.audit.steps.releases import make_releases, missing_releases
 from synthleak.core.spec import LoadedSpec
 from synthleak.core.store import MemoryStore
 from synthleak.encoders.builtin.hashing import Hashing
+from synthleak.evidence import Observation, Targets
 from synthleak.evidence.family import CountFamily
 from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.rates import Rates
 from synthleak.evidence.models.style import Style
-from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import by_person
 from synthleak.selftest.checks import Check, repeated_texts
 from synthleak.selftest.games import PersonGame
-from synthleak.testing.tiny import ODD_TEXTS, tiny_corpus
+from synthleak.testing import tiny_corpus
+from synthleak.testing.tiny import ODD_TEXTS
 
 FAMILIES = (Coverage(), Rates(), Style())
 TEXTS = [record.text for record in tiny_corpus().records]

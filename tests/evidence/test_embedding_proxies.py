@@ -12,13 +12,12 @@ from sklearn.neighbors import LocalOutlierFactor
 from support.oracles.evidence_embedding import embedding
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import write_demo
+from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.static import Static
-from synthleak.encoders.encoder import Vectors
-from synthleak.evidence.family import families
+from synthleak.evidence import Floats, Observation, Targets, families
 from synthleak.evidence.fast.density import ledoit_wolf
 from synthleak.evidence.fast.forest import expected_path, fit_forest
 from synthleak.evidence.fast.neighbours import fit_factor, smallest_places
-from synthleak.evidence.observation import Floats, Observation, Targets
 from synthleak.evidence.table import look
 
 EMBEDDING = [entry.plugin for entry in families if entry.plugin.view == "embedding"]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.evidence.family import families
-from synthleak.evidence.observation import Floats, Observation, Targets
+from synthleak.evidence import Floats, Observation, Targets, families
 from synthleak.evidence.table import look
 
 FAMILIES = [entry.plugin for entry in families]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.oracles.evidence_lexical import folded, grams, substring_length
+from synthleak.evidence import Observation, Targets
 from synthleak.evidence.family import read_vectors
 from synthleak.evidence.fast.grams import (
     Naming,
@@ -19,7 +20,6 @@ from synthleak.evidence.fast.grams import (
 )
 from synthleak.evidence.fast.retrieval import retrieve
 from synthleak.evidence.fast.words import presence, ragged
-from synthleak.evidence.observation import Observation, Targets
 
 # Few letters, so that long substrings repeat; and spaces, which fold.
 TEXT = st.text(alphabet="ab ", max_size=60)

@@ -8,13 +8,12 @@ import pytest
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.evidence import observation
+from synthleak.evidence import Observation, Targets, observation
 from synthleak.evidence.fast import nearest, neighbours, retrieval, words
 from synthleak.evidence.fast.neighbours import OutlierFactor, fit_factor
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
 from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.style import Style
-from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.table import chosen_families, look
 

@@ -13,11 +13,11 @@ from rouge_score.rouge_scorer import RougeScorer
 from support.oracles.evidence_lexical import folded, lexical, words
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import write_demo
-from synthleak.evidence.family import families, read_vectors
+from synthleak.evidence import Observation, Targets, families
+from synthleak.evidence.family import read_vectors
 from synthleak.evidence.fast.grams import longest_substrings
 from synthleak.evidence.fast.retrieval import TOP, bm25, retrieve
 from synthleak.evidence.fast.words import inverse_frequency
-from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.proxies.sequence_overlap import common_words
 from synthleak.evidence.table import look
 

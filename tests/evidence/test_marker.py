@@ -11,9 +11,9 @@ import pytest
 import synthleak
 from synthleak.core.spec import parse_spec
 from synthleak.encoders.builtin.hashing import Hashing
+from synthleak.evidence import Observation, Targets
 from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.marker import Marker
-from synthleak.evidence.observation import Observation, Targets
 from synthleak.evidence.table import evidence_key
 from synthleak.selftest.rows import ROWS, Row
 from synthleak.selftest.running import audit

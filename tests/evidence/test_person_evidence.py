@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.evidence.family import families
+from synthleak.evidence import families
 from synthleak.evidence.prior.canary import Canary
 from synthleak.evidence.table import by_person, person_arms, person_proxies, record_name
 

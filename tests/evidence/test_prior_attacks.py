@@ -15,11 +15,11 @@ from support.oracles.evidence_prior import ngram_logprob as oracle
 from synthleak.core.errors import ContractError
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import write_demo
+from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.encoders.encoder import Vectors
-from synthleak.evidence.attack import Attack, attack_key, attacks, observe
+from synthleak.evidence import Attack, Floats, Observation, Targets, TextSet, attacks
+from synthleak.evidence.attack import attack_key, observe
 from synthleak.evidence.fast.density import Gaussian
-from synthleak.evidence.observation import Floats, Observation, Targets, TextSet
 from synthleak.evidence.prior.canary import Canary, ngram_logprob
 from synthleak.evidence.prior.domias import Domias, kernel_log_density, log_densities, principal
 

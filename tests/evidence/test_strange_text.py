@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.encoders.encoder import Vectors
-from synthleak.evidence.family import Family, families
-from synthleak.evidence.observation import Observation, Targets
+from synthleak.evidence import Family, Observation, Targets, families
 from synthleak.evidence.table import look
 
 FAMILIES = [entry.plugin for entry in families]

@@ -15,8 +15,8 @@ from synthleak.metrics.by_origin import (
     origin_measurements,
 )
 from synthleak.metrics.membership import Assignment, assignment_of, ranks_of
-from synthleak.plan.plan import designs
-from synthleak.pools.pool import Pool
+from synthleak.plan import designs
+from synthleak.pools import Pool
 
 TARGETS = 12
 FIRST = np.arange(TARGETS) < 5

@@ -41,9 +41,9 @@ from synthleak.metrics.within_records import (
     resampled_instances,
     resampled_records,
 )
+from synthleak.plan import Trials, designs
 from synthleak.plan.cohort import toss
-from synthleak.plan.plan import Trials, designs
-from synthleak.pools.pool import Pool
+from synthleak.pools import Pool
 
 TARGETS = 8
 POOL = Pool("p", tuple(range(8)), ("p",) * 8, tuple(range(8, 108)), tuple(range(108, 208)))

@@ -16,14 +16,14 @@ from synthleak.core.artefact import as_json
 from synthleak.core.cell import FOUND, NONE_FOUND, Verdict, judge_cell
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.evidence.family import Proxy
+from synthleak.evidence import Proxy
 from synthleak.metrics.epsilon import claim_roc, promise_of
 from synthleak.metrics.measure import measure, redraws_for
 from synthleak.metrics.measurements import CellMeasurements, interval
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
-from synthleak.releases.claim import Claim, GaussianEvent, no_claim, stated_claim
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool
+from synthleak.releases import Claim, GaussianEvent, no_claim, stated_claim
 
 PROXIES = tuple(Proxy(f"p{i}", "f", "lexical", "ratio", "a number") for i in range(3))
 CLAIM = Claim(1.0, 1e-4, (GaussianEvent("a sum", 4.0, 1.0, math.sqrt(2)),))

@@ -14,7 +14,7 @@ from synthleak.core.seeds import stream
 from synthleak.metrics.membership import assignment_of
 from synthleak.metrics.meta_classifier import Rows, balanced, fit, fuse, learning_rows
 from synthleak.metrics.scored_cell import comparison_of
-from synthleak.plan.plan import Plan
+from synthleak.plan import Plan
 
 GROUND = Ground(design="lone", instances=40, records=15, scenarios=("S1",))
 

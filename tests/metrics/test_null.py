@@ -23,9 +23,8 @@ from synthleak.metrics.null import (
 )
 from synthleak.metrics.verdict_statistics import AUC, pool_statistics, tail
 from synthleak.metrics.within_records import record_statistics
-from synthleak.plan import cohort
+from synthleak.plan import Trials, cohort
 from synthleak.plan.lone import Coins, toss, trials_of
-from synthleak.plan.plan import Trials
 
 TESTED = (AUC, tail("half", 0.5, "half"), tail("third", 0.34, "third"))
 

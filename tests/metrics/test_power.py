@@ -14,8 +14,8 @@ from synthleak.metrics.power import (
     instances_needed,
     smallest_found,
 )
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool
 
 POOL = Pool("p", tuple(range(20)), ("p",) * 20, tuple(range(20, 220)), tuple(range(220, 420)))
 

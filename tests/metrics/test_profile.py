@@ -11,7 +11,7 @@ from scipy.stats import norm, rankdata, spearmanr
 from support.oracles import analyses as oracle
 from support.oracles.planted import Ground, nothing, raised
 from synthleak.core.seeds import stream
-from synthleak.evidence.observation import Floats
+from synthleak.evidence import Floats
 from synthleak.metrics.membership import assignment_of, ranks_of
 from synthleak.metrics.null import p_value
 from synthleak.metrics.profile import (

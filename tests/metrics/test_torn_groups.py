@@ -8,15 +8,16 @@ import pytest
 from synthleak.calibration import Scores
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.corpus.corpus import Corpus, Record, Split
-from synthleak.evidence.family import Proxy
+from synthleak.corpus import Corpus, Record
+from synthleak.corpus.corpus import Split
+from synthleak.evidence import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.measurements import CellMeasurements, larger_of
 from synthleak.metrics.scored_cell import ScoredCell
+from synthleak.plan import Plan
 from synthleak.plan.given import GivenSplit
-from synthleak.plan.plan import Plan
 from synthleak.pools.pool import split, split_groups
-from synthleak.releases.claim import no_claim
+from synthleak.releases import no_claim
 
 PROXIES = tuple(Proxy(f"p{i}", "f", "lexical", "difference", "") for i in range(3))
 GAME = GameSection(design="given")

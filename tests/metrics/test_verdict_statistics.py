@@ -29,9 +29,9 @@ from synthleak.metrics.verdict_statistics import (
     pool_statistics,
     tail,
 )
+from synthleak.plan import Plan, Trials, designs
 from synthleak.plan.lone import toss, trials_of
-from synthleak.plan.plan import Plan, Trials, designs
-from synthleak.pools.pool import Pool
+from synthleak.pools import Pool
 
 GAME = GameSection(instances=20, records=40, rounds=7, candidates=5)
 

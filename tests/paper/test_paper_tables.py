@@ -15,7 +15,7 @@ import pytest
 
 from support.paper_material import BUDGETS, CORPORA, GENERATORS, invented
 from synthleak.core.errors import UserError
-from synthleak.evidence.family import families
+from synthleak.evidence import families
 from synthleak.paper.tables.formats import (
     csv_table,
     latex_table,

@@ -14,7 +14,7 @@ import pytest
 
 from support.errors import raises_at
 from synthleak.core.errors import CorpusError, MissingExtra, SpecError
-from synthleak.corpus.corpus import Record, assemble, readers
+from synthleak.corpus import Record, assemble, readers
 
 
 def read(kind: str, **settings: Any) -> list[Record]:

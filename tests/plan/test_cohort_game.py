@@ -11,9 +11,9 @@ from synthleak.calibration import expectation
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
+from synthleak.plan import Plan, designs
 from synthleak.plan.cohort import toss
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
+from synthleak.pools import Pool
 
 
 def cohort_pool(targets: int = 8) -> Pool:

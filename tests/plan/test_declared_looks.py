@@ -15,9 +15,10 @@ from synthleak.core.store import MemoryStore
 from synthleak.metrics.membership import assignment_of
 from synthleak.metrics.null import min_p_test
 from synthleak.metrics.scored_cell import comparison_of
-from synthleak.plan import lone
-from synthleak.plan.plan import Plan, designs, draw_all
-from synthleak.pools.pool import Given, Pool
+from synthleak.plan import Plan, designs, lone
+from synthleak.plan.plan import draw_all
+from synthleak.pools import Pool
+from synthleak.pools.pool import Given
 
 
 def pool(targets: int = 6) -> Pool:

@@ -9,10 +9,13 @@ from synthleak.core.errors import PlanError, PoolError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.corpus import Corpus, Record, Split
+from synthleak.corpus import Corpus, Record
+from synthleak.corpus.corpus import Split
+from synthleak.plan import Plan
 from synthleak.plan.given import GivenSplit, permuted
-from synthleak.plan.plan import Plan, draw_all
-from synthleak.pools.pool import Pool, split, split_groups
+from synthleak.plan.plan import draw_all
+from synthleak.pools import Pool
+from synthleak.pools.pool import split, split_groups
 
 GAME = GameSection(design="given")
 

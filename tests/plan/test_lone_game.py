@@ -11,9 +11,10 @@ import pytest
 from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
+from synthleak.plan import Plan, designs
 from synthleak.plan.lone import toss
-from synthleak.plan.plan import EVERY_ROUND, Plan, designs
-from synthleak.pools.pool import Pool
+from synthleak.plan.plan import EVERY_ROUND
+from synthleak.pools import Pool
 
 
 def pool_of(targets: int = 14, rest: int = 200, origins: tuple[str, ...] = ()) -> Pool:

@@ -7,10 +7,11 @@ import pytest
 
 from synthleak.core.errors import PlanError, SpecError
 from synthleak.core.spec import GameSection, parse_spec
-from synthleak.corpus.corpus import Corpus
+from synthleak.corpus import Corpus
 from synthleak.corpus.readers.demo import write_demo
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool, persons_of, split
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool
+from synthleak.pools.pool import persons_of, split
 
 CORPUS = Corpus("demo", tuple(write_demo(900, 2, persons=True)))
 MOST = 6

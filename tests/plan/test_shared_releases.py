@@ -16,7 +16,7 @@ from synthleak.core.errors import PlanError
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection, LoadedSpec, parse_spec
 from synthleak.core.store import MemoryStore
-from synthleak.plan.plan import designs
+from synthleak.plan import designs
 from synthleak.preflight.preview import count_observations
 
 POOLS = [

@@ -15,10 +15,11 @@ from synthleak.core.seeds import digest
 from synthleak.core.spec import GameSection
 from synthleak.core.store import MemoryStore
 from synthleak.core.text import char_grams, fold, tokens
-from synthleak.corpus.corpus import Corpus, Record, Split
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
-from synthleak.pools.selection import PoolOrder, rules, select_all
+from synthleak.corpus import Corpus, Record
+from synthleak.corpus.corpus import Split
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool, rules
+from synthleak.pools.selection import PoolOrder, select_all
 from synthleak.testing import tiny_corpus
 
 CORPUS = tiny_corpus(500)

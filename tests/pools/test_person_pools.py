@@ -10,10 +10,12 @@ import pytest
 
 from synthleak.core.errors import PoolError
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.corpus import Corpus, Record, Split
+from synthleak.corpus import Corpus, Record
+from synthleak.corpus.corpus import Split
 from synthleak.corpus.readers.demo import write_demo
-from synthleak.pools.pool import Pool, persons_of
-from synthleak.pools.selection import Filter, Ground, PoolOrder, Rule, rules, select_all
+from synthleak.pools import Filter, Ground, Pool, Rule, rules
+from synthleak.pools.pool import persons_of
+from synthleak.pools.selection import PoolOrder, select_all
 
 
 def corpus(size: int = 400, seed: int = 1) -> Corpus:

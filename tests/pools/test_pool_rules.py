@@ -13,9 +13,10 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from synthleak.core.errors import CorpusError, PoolError, SpecError
 from synthleak.core.store import MemoryStore, Store
-from synthleak.corpus.corpus import Corpus, Record
-from synthleak.pools.pool import Pool, overlaps_of
-from synthleak.pools.selection import PoolOrder, rules, select_all
+from synthleak.corpus import Corpus, Record
+from synthleak.pools import Pool, rules
+from synthleak.pools.pool import overlaps_of
+from synthleak.pools.selection import PoolOrder, select_all
 
 SITES, LABELS = "AAAAABBBCC", (("x",), ("x", "y"), ("z",), ())
 RNG = np.random.default_rng(4)

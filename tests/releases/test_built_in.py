@@ -6,19 +6,12 @@ import math
 
 import pytest
 
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.releases import Request, Synthetic
 from synthleak.releases.generators.bystander import Bystander
 from synthleak.releases.generators.constant import Constant
 from synthleak.releases.generators.echo import Echo
-from synthleak.releases.release import (
-    Header,
-    Request,
-    Synthetic,
-    dump_texts,
-    load_texts,
-    private_prior,
-    public_side,
-)
+from synthleak.releases.release import Header, dump_texts, load_texts, private_prior, public_side
 
 PRIVATE = tuple(Record(f"d{i}", f"private {i}", ("a",)) for i in range(40))
 AUXILIARY = tuple(Record(f"r{i}", f"auxiliary {i}", ("a", "b")) for i in range(60))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from synthleak.metrics.epsilon import promise_of
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
+from synthleak.releases import Claim, GaussianEvent, gaussian_sigma, no_claim, stated_claim
 
 
 def claim(**event: float) -> Claim:

@@ -22,9 +22,9 @@ from support.shuffle_program import AWK, SHUFFLE
 from synthleak.core.errors import GeneratorError, SpecError, StoreError
 from synthleak.core.private_files import working_in
 from synthleak.core.text import fold
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_delta, gaussian_mu
+from synthleak.releases import Claim, GaussianEvent, generators
+from synthleak.releases.claim import gaussian_delta, gaussian_mu
 from synthleak.releases.exchange import dump_training
-from synthleak.releases.generator import generators
 from synthleak.releases.generators.command import KEEP_FAILED, SHOW_STDERR, Command
 from synthleak.testing import check_generator, tiny_request
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support.oracles import ngram as oracle
 from synthleak.core.seeds import stream
-from synthleak.corpus.corpus import Record
-from synthleak.releases.claim import gaussian_sigma
+from synthleak.corpus import Record
+from synthleak.releases import Public, Request, gaussian_sigma
 from synthleak.releases.generators.ngram import (
     Model,
     Ngram,
@@ -24,7 +24,7 @@ from synthleak.releases.generators.ngram import (
     plain_counts,
     public_support,
 )
-from synthleak.releases.release import Public, Request, public_side
+from synthleak.releases.release import public_side
 
 WORDS = ["took", "it", "and", "slept", "badly", "."]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from synthleak.releases import claim
-from synthleak.releases.claim import gaussian_sigma
+from synthleak.releases import claim, gaussian_sigma
 
 
 def test_noise_found_elsewhere_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:

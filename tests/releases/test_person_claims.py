@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from synthleak.corpus.corpus import Record
-from synthleak.releases.claim import Claim, GaussianEvent, gaussian_sigma, stated_claim
+from synthleak.corpus import Record
+from synthleak.releases import Claim, GaussianEvent, Request, gaussian_sigma, stated_claim
 from synthleak.releases.exchange import dump_training
 from synthleak.releases.generator import bounded_contributions
 from synthleak.releases.generators.dpsgd import DpSgd
 from synthleak.releases.generators.ngram import Ngram, bounded_sum, public_support
-from synthleak.releases.release import Request, public_side
+from synthleak.releases.release import public_side
 
 DELTA = 1e-5
 

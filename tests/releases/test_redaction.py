@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthleak.core.text import fold
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.releases.exchange import FRAGMENT, redact
 
 TEXT = "My neighbour Tove took forty tablets on Sunday night"

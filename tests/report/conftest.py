@@ -9,7 +9,7 @@ import pytest
 from support.specs import tiny_spec
 from synthleak import Audit, Runtime, check, run
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.corpus.readers.demo import write_demo
 
 HOSTILE = '<img src=x onerror="globalThis.hacked=1">'

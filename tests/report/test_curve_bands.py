@@ -14,7 +14,8 @@ from synthleak.core.seeds import stream
 from synthleak.metrics.curves import BAND, GRID, Curves, trace
 from synthleak.metrics.epsilon import claim_roc
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import EVERY_ROUND, Trials, designs
+from synthleak.plan import Trials, designs
+from synthleak.plan.plan import EVERY_ROUND
 
 
 def chosen(table: Scores, trials: Trials) -> int:

@@ -14,7 +14,7 @@ from synthleak import Audit
 from synthleak.cli.reading import explain as command
 from synthleak.core.errors import UserError
 from synthleak.core.text import fold
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.explanations import explain, folded, longest_passage
 
 SOME = st.text(alphabet="aAß \n\té.1", max_size=40)

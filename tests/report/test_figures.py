@@ -17,7 +17,7 @@ from synthleak.analyses.consistency import ConsistencyRow
 from synthleak.analyses.gaps import MergedRow, RemovalRow
 from synthleak.core.cell import is_of
 from synthleak.core.errors import UserError
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.metrics.curves import SortedV
 from synthleak.report.figures.all_figures import Format, all_figures, cell_figures, draw
 from synthleak.report.figures.cells import merged_figure, proxies_figure, removal_figure

@@ -10,11 +10,12 @@ import pytest
 
 from support.reading import Results, holds, judged, numbers, unpacked
 from synthleak import Audit
-from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Verdict
+from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, TOO_FEW, Verdict
 from synthleak.report.first_screen import controls, decisions, next_steps
 from synthleak.report.html import render
 from synthleak.report.page import Page
 from synthleak.report.results import Results as AuditResults
+from synthleak.report.sections import maps
 from synthleak.report.writing import Column, telling
 
 
@@ -37,7 +38,7 @@ def recognising(results: AuditResults, **rates: float) -> AuditResults:
         rate = one.measurements.crossfit_tpr
         assert rate is not None
         rate = dataclasses.replace(rate, value=rates[one.cell.pool], null=0.1)
-        measured = dataclasses.replace(one.measurements, crossfit_tpr=rate)
+        measured = dataclasses.replace(one.measurements, crossfit_tpr=rate, records=())
         cells.append(dataclasses.replace(one, measurements=measured))
     return dataclasses.replace(results, cells=tuple(cells))
 
@@ -46,6 +47,11 @@ def text_of(content: str) -> str:
     """Return the words of a page without scripts, styles and tags."""
     body = re.sub(r"<(script|style)\b.*?</\1>", "", content, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+
+
+def first_rows(page: str) -> str:
+    """Return the rows of the first table of a page."""
+    return page[page.index("May it be published?") : page.index("</tbody>")]
 
 
 def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
@@ -58,11 +64,12 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
         ("random", 2.0),
     ]
     rows = decisions(Page(judged(results, none, broken, found, found)))
-    assert [row.name for row in rows] == ["ngram without privacy", "ngram at ε = 2"]
+    assert [row.name for row in rows] == ["ngram without privacy", "ngram with privacy budget 2"]
     assert [row.said.cell.pool for row in rows] == ["random", "outlier"]
     assert [(row.leaking, row.pools) for row in rows] == [(1, 2), (1, 2)]
     values = [one.deployable.value if one.deployable else 0.0 for one in results.cells]
-    first = decisions(Page(judged(results, none, none, none, none)))[0].said.place
+    quiet = recognising(judged(results, none, none, none, none), outlier=0.05, random=0.05)
+    first = decisions(Page(quiet))[0].said.place
     assert values[first] == max(values[0], values[2])
 
 
@@ -72,14 +79,14 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
         (Verdict(FOUND), ("No, not as anonymous data.",) * 2),
         (
             Verdict(FOUND, contradiction=(0.01, 2.0, 3.0)),
-            ("No. The promised ε does not hold.",) * 2,
+            ("No: the promise does not hold.",) * 2,
         ),
         (Verdict(CANNOT_SAY, "tied"), ("Undecided: this audit cannot tell.",) * 2),
         (
             Verdict(NONE_FOUND),
             (
-                "Undecided: no leak was found, but no ε is promised either.",
-                "Only if ε = 2 is enough.",
+                "Your decision: no leak was found, and no promise covers what could be missed.",
+                "Only if the promise (privacy budget 2) is enough.",
             ),
         ),
     ],
@@ -87,9 +94,12 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
 def test_every_row_answers_whether_to_publish(
     results: AuditResults, verdict: Verdict, answers: tuple[str, str]
 ) -> None:
-    page = render(judged(results, *[verdict] * 4)).decode()
-    rows = page[page.index("May it be published?") : page.index("</tbody>")]
-    assert tuple(re.findall(r"</span> <strong>(.+?)</strong><small>", rows)) == answers
+    made = recognising(judged(results, *[verdict] * 4), outlier=0.3, random=0.3)
+    rows = first_rows(render(made).decode())
+    said = [
+        re.sub(r"<[^>]+>", "", one) for one in re.findall(r"</span> <strong>(.+?)</strong>", rows)
+    ]
+    assert tuple(said) == answers
 
 
 def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, results: AuditResults) -> None:
@@ -103,12 +113,57 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, results: Aud
     assert "here one is replaced by another, which is both" in shown
 
 
-def test_a_leak_of_all_together_is_called_weak(results: AuditResults) -> None:
-    """Where nobody can be recognised and no more are recognised than by chance, the row says so."""
+def test_a_row_says_whether_a_leak_is_strong_or_a_trace(results: AuditResults) -> None:
     leaks = judged(results, *[Verdict(FOUND)] * 4)
-    for value, named, weak in ((0.05, 0, True), (0.05, 3, False), (0.3, 0, False)):
-        changed = recognising(with_cells(leaks, named=named), outlier=value, random=value)
-        assert all(one.weak == weak for one in decisions(Page(changed)))
+    for value, label, answer in (
+        (0.05, "Trace of a leak", "Not yet: this answer is not final."),
+        (0.3, "Strong leak", "No, not as anonymous data."),
+    ):
+        changed = recognising(leaks, outlier=value, random=value)
+        assert {one.label for one in decisions(Page(changed))} == {label}
+        rows = text_of(first_rows(render(changed).decode()))
+        assert rows.count(label) == rows.count(answer) == 2
+        assert ("nobody beyond guessing" in rows) == (value == 0.05)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict(FOUND),
+        Verdict(NONE_FOUND),
+        Verdict(CANNOT_SAY, TOO_FEW),
+        Verdict(FOUND, contradiction=(0.01, 2.0, 3.0)),
+    ],
+)
+def test_statistics_stand_below_how_we_know(
+    results: AuditResults, checked: Audit, verdict: Verdict
+) -> None:
+    for made in (results, checked.results):
+        page = render(judged(made, *[verdict] * len(made.cells))).decode()
+        first = page[page.index("<main>") : page.index("How we know")]
+        assert re.findall(r"AUC|FPR|TPR|\bp\b|ε|δ|[a-z]+_[a-z]+|prox", text_of(first)) == []
+        assert "p = " in text_of(page[page.index("How we know") :])
+
+
+def test_what_could_be_missed_stands_beside_no_leak(results: AuditResults) -> None:
+    for verdict, missed in ((Verdict(FOUND), False), (Verdict(NONE_FOUND), True)):
+        page = render(judged(results, *[verdict] * 4)).decode()
+        how = text_of(page[page.index("How we know") : page.index('id="who"')])
+        assert ("could be missed" in how) == missed
+
+
+def test_a_row_of_a_check_counts_the_copied(checked: Audit, checked_page: str) -> None:
+    row = checked.cells[0]
+    members = len(checked.results.cells[0].measurements.records)
+    said = f"{row.copied_members} of {members} members , and {row.copied_holdout} of"
+    assert said in text_of(first_rows(checked_page))
+
+
+def test_an_open_answer_says_what_would_settle_it(results: AuditResults) -> None:
+    verdicts = [Verdict(FOUND), Verdict(CANNOT_SAY, TOO_FEW)] * 2
+    made = recognising(judged(results, *verdicts), outlier=0.3, random=0.3)
+    rows = text_of(first_rows(render(made).decode()))
+    assert rows.count("What would settle it: more releases or more records.") == 1
 
 
 def test_a_pool_whose_single_records_leak_is_shown_first(results: AuditResults) -> None:
@@ -122,15 +177,14 @@ def test_nobody_is_named_where_no_leak_was_found(results: AuditResults) -> None:
     for verdict, named in ((Verdict(FOUND), True), (Verdict(NONE_FOUND), False)):
         made = with_cells(judged(results, *[verdict] * 4), named=2)
         shown = text_of(render(made).decode())
-        assert ("can be recognised from all releases together" in shown) == named
-        assert ("as happens by chance in 1 of 10 pools without a leak" in shown) != named
+        assert (re.search(r"2 of \d+ can be recognised where", shown) is not None) == named
 
 
 def test_selected_pools_are_compared_with_controls(results: AuditResults) -> None:
     leaks = judged(results, *[Verdict(FOUND)] * 4)
     found = controls(Page(leaks))
     assert found is not None and found["audited"] and found["compared"] == 2
-    assert found["leaking"] == ["ngram without privacy", "ngram at ε = 2"]
+    assert found["leaking"] == ["ngram without privacy", "ngram with privacy budget 2"]
     assert "Random records leak as well" in text_of(render(leaks).decode())
     kind, rows = results.tables["control_gap"]
     flagged = [
@@ -144,6 +198,19 @@ def test_selected_pools_are_compared_with_controls(results: AuditResults) -> Non
     rules = {"outlier": "outlier", "random": "ids"}
     alone = dataclasses.replace(results, facts=dataclasses.replace(results.facts, rules=rules))
     assert "No random records were audited" in text_of(render(alone).decode())
+
+
+def test_a_cohort_has_one_map_and_a_table_of_what_one_release_gives_away(leaky: Audit) -> None:
+    page = Page(leaky.results)
+    assert page.summary["game"]["design"] == "cohort"
+    assert {panel.scenario for panel in maps(page)} == {"any"}
+    twice = dataclasses.replace(leaky.results, cells=leaky.results.cells * 2)
+    shown = render(twice).decode()
+    assert shown.count("Who sees one release") == 1
+    for place, row in enumerate(page.rows("cells")):
+        assert row.null_pooled95 is not None
+        said = f'data-from="cells/{place}/pooled_auc"'
+        assert said in shown[shown.index("Who sees one release") : shown.index('id="cells"')]
 
 
 def test_headline_is_said_once(audit: Audit, results: AuditResults) -> None:
@@ -250,13 +317,18 @@ def test_synthetic_texts_are_shown_only_if_asked_for(checked: Audit, checked_pag
 
 def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     def steps(kind: Verdict) -> str:
-        return " ".join(next_steps(Page(judged(results, *[kind] * 4))))
+        made = recognising(judged(results, *[kind] * 4), outlier=rate, random=rate)
+        return " ".join(next_steps(Page(made)))
 
-    assert steps(Verdict(FOUND)).startswith("Treat releases with a leak")
+    rate = 0.3
+    assert steps(Verdict(FOUND)).startswith("Treat the releases as personal data")
     assert "what could be missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
-        "Withdraw the promised ε"
+        "Do not publish, and withdraw the promise"
     )
+    rate = 0.05
+    assert steps(Verdict(FOUND)).startswith("Where there is a trace (◐), do not publish")
+    assert steps(Verdict(CANNOT_SAY, TOO_FEW)).startswith("Where nothing can be said (?), do not")
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
     facts = dataclasses.replace(results.facts, differing_encoders={"augpe": "static"})
     results = dataclasses.replace(results, facts=facts)

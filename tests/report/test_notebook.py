@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthleak import Audit
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 
 
 def test_notebook_shows_verdict_and_map_without_text(audit: Audit, private: list[Record]) -> None:

@@ -24,7 +24,7 @@ from synthleak.audit.setup import records_at
 from synthleak.cli.main import cli
 from synthleak.core.cell import CANNOT_SAY, FOUND, NONE_FOUND, Cell, Verdict
 from synthleak.core.errors import UserError
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.metrics.verdict_statistics import POOL_STATISTICS, RECORD_STATISTICS
 from synthleak.report.first_screen import next_steps
 from synthleak.report.html import render
@@ -203,7 +203,7 @@ def test_a_cohort_names_records_with_an_error_rate(leaky: Audit) -> None:
     shown = json.dumps(drawn.spec)
     assert "mean AUC of the tenth of records that leak most" in shown
     assert "FPR" not in shown
-    assert '<div class="verdict found">' in content
+    assert '<div class="verdict strong">' in content
     results = Results(made.folder.results)
     assert [one for one in numbers(content) if not holds(results, *one)] == []
 

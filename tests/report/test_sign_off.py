@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from support.reading import Results, holds, numbers
 from synthleak import Audit, UserError, open_run
 from synthleak.cli.main import cli
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
 from synthleak.report.first_screen import decisions
 from synthleak.report.html import render
 from synthleak.report.page import Page

@@ -210,15 +210,17 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=None, rate=WEAK),
-            "Do not publish as anonymous yet: there is a trace of a leak, but it takes 10 releases"
-            " to see it, and one recognises hardly anybody beyond chance. What would settle it:"
-            " stronger privacy or fewer texts, and an audit with more releases or more records.",
+            "Do not publish as anonymous yet: there is a trace of a leak, seen only by comparing 10"
+            " releases; from one release hardly anybody is recognised more often than by guessing."
+            " What would settle it: stronger privacy or fewer texts, and an audit with more"
+            " releases or more records.",
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=NO_COPY, rate=replace(WEAK, null=0.6)),
-            "Do not publish as anonymous yet: there is a trace of a leak, but it shows in all"
-            " members together and recognises nobody beyond chance. What would settle it: stronger"
-            " privacy or fewer texts, and an audit with more members and more held-out records.",
+            "Do not publish as anonymous yet: there is a trace of a leak, seen only in all members"
+            " together; nobody is recognised more often than by guessing. What would settle it:"
+            " stronger privacy or fewer texts, and an audit with more members and more held-out"
+            " records.",
         ),
         (
             result(Verdict(NONE_FOUND), copies=NO_COPY),
@@ -243,12 +245,12 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
         ),
         (
             result(Verdict(NONE_FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
-            "Do not rely on the promised privacy: the release shows more than it allows.",
+            "Do not rely on the promised privacy: the release shows more than the promise allows.",
         ),
         (
             result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
-            "Do not rely on the promised privacy: the release shows more than it allows; of 500"
-            f" members asked about, 45 {CAN}.",
+            "Do not rely on the promised privacy: the release shows more than the promise allows;"
+            f" of 500 members asked about, 45 {CAN}.",
         ),
         (
             result(Verdict(FOUND), copies=None, canaries=True),

@@ -15,7 +15,7 @@ from support.scripts import SMALL_STUDY, script
 from synthleak import run
 from synthleak.audit.finished import open_finished
 from synthleak.core.runtime import Runtime
-from synthleak.evidence.observation import Floats
+from synthleak.evidence import Floats
 
 
 @pytest.fixture(scope="module")

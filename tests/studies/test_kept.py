@@ -12,7 +12,7 @@ import pytest
 from support.command_line import synthleak
 from support.scripts import SMALL_STUDY, script
 from synthleak import open_run, run
-from synthleak.analyses.analysis import analyses
+from synthleak.analyses import analyses
 from synthleak.analyses.consistency import signals_read
 from synthleak.audit.finished import open_finished, status, write_report
 from synthleak.core.errors import Damaged

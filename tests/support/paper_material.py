@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.analysis import ATTRIBUTES, Unavailable
+from synthleak.analyses import Unavailable
+from synthleak.analyses.analysis import ATTRIBUTES
 from synthleak.analyses.attributes import AttributeTest, CombinedRow, SelectionRow
 from synthleak.analyses.cells import CellRow
 from synthleak.analyses.consistency import ConsistencyRow
@@ -18,7 +19,7 @@ from synthleak.analyses.overviews import MetaRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
 from synthleak.analyses.vulnerability import VulnerabilityRow
 from synthleak.corpus.statistics import Statistics
-from synthleak.evidence.family import families
+from synthleak.evidence import families
 from synthleak.paper.tables.source import PoolLine, Source, rule_words
 
 CORPORA = ("PsyTAR", "N2C2'08", "EurLex")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from tokenizers import processors
 
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.releases import Public, Request
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_backbone
-from synthleak.releases.release import Public, Request, public_side
+from synthleak.releases.release import public_side
 from synthleak.selftest.tiny_backbone import tiny_model
 
 TEXT = (

@@ -126,21 +126,21 @@ def find_copies(
         first.setdefault(fold(text), number)
     rows = [first.get(fold(text)) for text in texts]
     exact = np.array([row is not None for row in rows])
-    found = [Copy(place, row, True, 1.0) for place, row in enumerate(rows) if row is not None]
+    copies = [Copy(at, row, True, 1.0) for at, row in enumerate(rows) if row is not None]
     if overlap is not None:
         places = np.flatnonzero((overlap >= NEAR) & ~exact).tolist()
-        nearest = nearest_rows([texts[place] for place in places], release)
-        found += [
-            Copy(place, row, False, similarity)
-            for place, ((row, similarity),) in zip(places, nearest, strict=True)
+        nearest = nearest_rows([texts[at] for at in places], release)
+        copies += [
+            Copy(at, row, False, similarity)
+            for at, ((row, similarity),) in zip(places, nearest, strict=True)
         ]
     every = np.zeros(len(texts), dtype=np.bool_)
-    every[[copy.target for copy in found]] = True
+    every[[copy.target for copy in copies]] = True
     if sizes is not None:
         starts = starts_of(sizes)
         exact, every = (np.logical_or.reduceat(copied, starts) for copied in (exact, every))
     return Copies(
-        found=tuple(sorted(found, key=lambda copy: copy.target)),
+        found=tuple(sorted(copies, key=lambda copy: copy.target)),
         members=int(member.sum()),
         holdout=int((~member).sum()),
         verbatim=(int((exact & member).sum()), int((exact & ~member).sum())),
@@ -164,7 +164,7 @@ def nearest_rows(
     """
     order = sorted(range(len(release)), key=lambda row: (fold(release[row]), release[row]))
     observation = Observation(release, _no_vectors)
-    found: list[list[tuple[int, float]]] = []
+    nearest: list[list[tuple[int, float]]] = []
     for start in range(0, len(texts), BLOCK):
         targets = Targets(texts[start : start + BLOCK], _no_vectors)
         retrieved = retrieve(targets, observation)
@@ -173,11 +173,11 @@ def nearest_rows(
         either = distinct_grams(targets)[:, None] + theirs - shared
         similarity = shared / np.maximum(either, 1)
         best = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
-        found += [
+        nearest += [
             [(order[rows[line, at]] + 1, float(similarity[line, at])) for at in columns]
             for line, columns in enumerate(best)
         ]
-    return found
+    return nearest
 
 
 def _no_vectors(texts: Sequence[str]) -> NDArray[np.float32]:

@@ -54,6 +54,10 @@ class Commitment(BaseModel):
     nonce: _Hash
     parts: dict[str, _Hash]
 
+    @property
+    def at(self) -> str:
+        return f"{self.committed.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
     def to_bytes(self) -> bytes:
         return (self.model_dump_json(indent=1) + "\n").encode()
 
@@ -79,12 +83,11 @@ class Commitment(BaseModel):
 
     def on(self, rows: Sequence[CellRow]) -> Committed:
         """Return hash, time and gate, with how the gate ends on these rows of `cells.csv`."""
-        at = f"{self.committed:%Y-%m-%d %H:%M:%S} UTC"
         if self.gate is None:
-            return Committed(self.hash, at, None, 0, len(rows))
+            return Committed(self.hash, self.at, None, 0, len(rows))
         gate = parse_gate(self.gate)
         failed = len(failing(gate, rows))
-        return Committed(self.hash, at, self.gate, failed, len(rows), missing(gate, rows))
+        return Committed(self.hash, self.at, self.gate, failed, len(rows), missing(gate, rows))
 
     def check(self, setup: Setup, folder: RunFolder) -> None:
         """Refuse an audit that is not the committed one, and a folder with another commitment."""
@@ -146,7 +149,7 @@ def commit(
 
 def is_commitment_hash(text: str) -> bool:
     """Say whether a text is a hash as `plan commit` prints it, and not the name of a file."""
-    return re.match(_HASH, text) is not None
+    return re.fullmatch(_HASH, text) is not None
 
 
 def read_commitment(path: Location) -> Commitment:
@@ -186,7 +189,7 @@ def _parts(setup: Setup) -> dict[str, Any]:
     """Return what is committed to, by the name under which a difference is reported."""
     return {
         **identity_of(setup),
-        "analyses": setup.spec.analyses.also,
+        "analyses": setup.spec.analyses.model_dump(),
         "public side": [setup.corpus.description, {n: p.key for n, p in setup.publics.items()}],
         "plug-in files": [file.code.hex() for file in setup.files],
         "pool members": {name: pool.to_bytes().decode() for name, pool in setup.pools.items()},

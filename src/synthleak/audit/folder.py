@@ -54,6 +54,8 @@ SIGN_OFF = "sign-off.html"
 FAILED = "failed"
 """Where `--keep-failed` keeps what failed programs were given."""
 COMMITMENT = "commitment.json"
+COMMITTED = "committed"
+"""Where the manifest names the hash of the commitment."""
 PAGES = "text_pages"
 """Where the manifest names pages with texts that lie in the folder under other names."""
 ENDINGS = (".csv", ".parquet", ".json")
@@ -109,6 +111,7 @@ class _Shape(BaseModel):
     purged: _Purged | None = None
     looks: list[Look] = []
     text_pages: list[_Name] = []
+    committed: str | None = None
     made: str = ""
     digest: str
 
@@ -324,7 +327,7 @@ class RunFolder:
         follow, because the disk was full or the machine stopped, it is written the next time.
         """
         if new:
-            self._write_manifest(setup, findings=None, files=[], looks=_dumped(self.looks()))
+            self._write_manifest(setup, findings=None, files=[], **self._lasting())
         text = dump_toml(resolved(setup)).encode()
         path = self.root / SPEC
         if not path.is_file() or path.read_bytes() != text:
@@ -362,12 +365,24 @@ class RunFolder:
             setup,
             findings=findings,
             files=sorted(files),
-            looks=_dumped(self.looks()),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
-            **{key: before[key] for key in ("purged", PAGES) if key in before},
+            **self._lasting(),
         )
+
+    def _lasting(self) -> dict[str, Any]:
+        """Return what a manifest says of the folder, whatever audit is in it."""
+        before = self.manifest() or {}
+        kept = {key: before[key] for key in ("purged", PAGES, COMMITTED) if key in before}
+        return {"looks": _dumped(self.looks()), **kept}
+
+    def keep_commitment(self, hash: str, data: bytes) -> None:
+        """Keep a commitment, and note its hash in the manifest: it is missed if it is lost."""
+        self.write(COMMITMENT, data)
+        content = self.manifest() or {}
+        if content.get(COMMITTED) != hash:
+            self._put_manifest({**content, COMMITTED: hash})
 
     def rewrite_report(self, page: bytes) -> None:
         self.write(REPORT, page)

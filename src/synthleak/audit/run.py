@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from synthleak.audit.commitment import Commitment, read_commitment
-from synthleak.audit.folder import COMMITMENT, MANIFEST, REPORT, RESULTS, RunFolder
+from synthleak.audit.folder import MANIFEST, REPORT, RESULTS, RunFolder
 from synthleak.audit.kept_results import are_current, files_of, results_key, table_names
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import Setup
@@ -142,9 +142,7 @@ def _admitted(
     folder.begin(setup, new=news is not None)
     staged.commit()
     if commitment is not None:
-        folder.write(COMMITMENT, commitment.to_bytes())
+        folder.keep_commitment(commitment.hash, commitment.to_bytes())
     setup = replace(setup, store=folder.store)
-    for order in setup.empty:
-        progress.say(f"the pool {order.name!r} is empty and left out: its rule selects nobody")
     say_news(setup, progress, news or [])
     return setup

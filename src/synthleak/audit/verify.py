@@ -27,6 +27,7 @@ from synthleak.audit.commitment import (
 )
 from synthleak.audit.folder import (
     COMMITMENT,
+    COMMITTED,
     MANIFEST,
     REPORT,
     RESULTS,
@@ -285,12 +286,15 @@ def _commitment(
 ) -> tuple[Commitment | None, list[Finding]]:
     """Return the commitment to compare with: the one given, or the one that the folder keeps."""
     is_hash = isinstance(given, str) and is_commitment_hash(given)
-    if given is not None and not is_hash:
-        return read_commitment(Path(given)), []
+    noted = (folder.manifest() or {}).get(COMMITTED)
     try:
         kept = kept_commitment(folder)
+        why = "" if noted in (None, kept and kept.hash) else "missing, or not the one noted"
     except UserError as error:
-        return None, [Finding("commitment", DIFFERS, f"{COMMITMENT}: {error.what}")]
+        kept, why = None, error.what
+    lost = [Finding("kept commitment", DIFFERS, f"{COMMITMENT}: {why}")] if why else []
+    if given is not None and not is_hash:
+        return read_commitment(Path(given)), lost
     if is_hash and kept is None:
         raise UserError(
             "the folder keeps no commitment, and a hash alone cannot be compared",
@@ -299,8 +303,8 @@ def _commitment(
         )
     if kept is not None and is_hash and kept.hash != given:
         why = f"the folder keeps another commitment, {kept.hash}"
-        return None, [Finding("commitment", DIFFERS, why)]
-    return kept, []
+        return None, [*lost, Finding("commitment", DIFFERS, why)]
+    return kept, lost
 
 
 def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
@@ -313,10 +317,15 @@ def _identity(setup: Setup, manifest: dict[str, Any]) -> Finding:
 def _as_committed(commitment: Commitment, audit: Audit) -> list[Finding]:
     """Compare an audit with its commitment, and say how the gate that was committed ended."""
     differing = commitment.differences(audit.setup, audit.folder.manifest())
-    outcome = commitment.on(audit.cells)
-    whole = f"this audit was committed to on {outcome.at}, as {outcome.hash}"
-    gate = [] if outcome.gate is None else [Finding("gate", VERIFIED, outcome.outcome)]
-    return [compared("commitment", differing, whole), *gate]
+    whole = f"this audit was committed to on {commitment.at}, as {commitment.hash}"
+    findings = [compared("commitment", differing, whole)]
+    if commitment.gate is not None:
+
+        def gate() -> Finding:
+            return Finding("gate", VERIFIED, commitment.on(audit.cells).outcome)
+
+        findings.append(unless_damaged("gate", gate))
+    return findings
 
 
 def _seeds(remade: Remaking, kept: Store, *, purged: bool) -> Finding:

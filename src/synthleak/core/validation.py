@@ -184,7 +184,9 @@ def spec_error(
     problems = error.errors(include_url=False)
     # A misspelt key also leaves its own key missing: say the first, it explains both.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    location = tuple(part for part in problem["loc"] if not _is_internal(part))
+    end = len(problem["loc"]) - (problem["type"] == "extra_forbidden")
+    between, key = problem["loc"][:end], problem["loc"][end:]
+    location = (*(part for part in between if not _is_internal(part)), *key)
     where = key_path((*prefix, *location))
     value = problem.get("input")
     match problem["type"]:

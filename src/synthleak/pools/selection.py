@@ -122,7 +122,11 @@ class Writer(Rule):
     repeats: int = Field(default=1, ge=1, le=64, description="copies that are in where one is in")
 
     def select(self, ground: Ground) -> Sequence[int]:
-        """Return the positions of what will be written: those that follow all others."""
+        """Return the positions of what will be written: those that follow all others.
+
+        Args:
+            ground: what the rule may look at.
+        """
         if self.size > len(ground.corpus):
             raise PoolError(
                 f"size = {self.size:,}, and the corpus has {len(ground.corpus):,} records",
@@ -158,7 +162,11 @@ class Filter(Rule):
     )
 
     def select(self, ground: Ground) -> Sequence[int]:
-        """Return the matching records, or the persons who own one, at most `size` of them."""
+        """Return the matching records, or the persons who own one, at most `size` of them.
+
+        Args:
+            ground: what the rule may look at.
+        """
         matches = self.matches(ground)
         if ground.persons is not None:
             matches = (

@@ -1,8 +1,8 @@
 """The first screen: the verdict, a row for every decision, what to do next.
 
 A decision is whether to publish what one generator makes at one ε. Its row shows the pool that
-leaks most, in natural frequencies, with what could be missed and what was promised. The words are
-in `templates/words.html`.
+leaks most, in natural frequencies, and what was promised; p, AUC and ε stand under “How we know”.
+The words are in `templates/words.html`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthleak.analyses.analysis import RANDOM
+from synthleak.analyses.cells import STRONG_LEAK, TRACE
 from synthleak.analyses.copies import exceeds_chance
 from synthleak.analyses.gaps import WHOLE
 from synthleak.core.cell import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, format_epsilon
 from synthleak.metrics.measurements import Estimate
-from synthleak.report.page import Page, Said
-from synthleak.report.verdict import quiet_up_to, size_line
+from synthleak.report.page import MARKS, Page, Said
+from synthleak.report.verdict import (
+    LISTED,
+    STANDINGS,
+    quiet_up_to,
+    settled_by,
+    size_line,
+    standing,
+    worst,
+)
 from synthleak.report.writing import HOW, words_in
-
-ORDER = (BROKEN, FOUND, NONE_FOUND, CANNOT_SAY)
-"""Verdicts, the worst first."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,9 @@ class Decision:
     shown, `power` the one with the largest AUC that could be missed; `records` counts the records
     that could be named. `dots` says how many of a hundred dots are of a kind; there are none where
     nothing can be said, nor where members are `few`, which is then their number. Cells of canaries
-    are `written`: they are nobody's and have a row of their own. A leak is `weak` if no record can
-    be named and no more are recognised than by chance: only all records together show it. `copies`
-    says that members are copied more than by chance. `sizes` says up to how many texts nothing was
+    are `written`: they are nobody's and have a row of their own. `standing` is one of
+    `verdict.STANDINGS`, and `settled` what would settle it where it is not final. `copies` says
+    that members are copied more than by chance. `sizes` says up to how many texts nothing was
     found, where releases were looked at in several sizes.
     """
 
@@ -49,21 +55,33 @@ class Decision:
     dots: Mapping[str, int]
     few: int | None
     written: bool
-    weak: bool
+    standing: str
+    settled: str | None
     copies: bool
     sizes: str | None = None
+
+    @property
+    def label(self) -> str:
+        return LISTED[self.standing]
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.standing]
 
 
 def first_screen(page: Page) -> dict[str, Any]:
     """Return what the sentences of `words.html` are filled from."""
-    kinds = {one.kind for one in page.verdicts}
+    shown = worst(page.results.cells)
+    top = standing(shown)
     rows = decisions(page)
     budgets: dict[str, list[str]] = {}
     for cell in page.cells:
         budgets.setdefault(cell.generator, []).append(format_epsilon(cell.epsilon))
     return {
         "top": {
-            "kind": next(kind for kind in ORDER if kind in kinds),
+            "standing": top,
+            "mark": MARKS[top],
+            "settled": settled_by(shown),
             "decisions": rows,
             "promises": any(_promises(page, one) for one in rows),
             "replaced": any(_is_replaced(page, one) for one in rows),
@@ -83,8 +101,9 @@ def decisions(page: Page) -> list[Decision]:
         grouped.setdefault((one.decision, _is_written(page, one)), []).append(one)
     rows = []
     for (name, written), group in grouped.items():
-        shown = _strongest(page, group)
-        places, result = cells[shown.cell], page.results.cells[shown.place]
+        result = worst(page.results.cells[one.place] for one in group)
+        shown = next(one for one in group if one.cell == result.cell)
+        places = cells[shown.cell]
         blank = shown.kind == CANNOT_SAY or result.few is not None
         rows.append(
             Decision(
@@ -98,21 +117,13 @@ def decisions(page: Page) -> list[Decision]:
                 dots={} if blank else _dots_of(result.measurements.crossfit_tpr),
                 few=result.few,
                 written=written,
-                weak=_is_weak(page, shown, places[0]),
+                standing=standing(result),
+                settled=settled_by(result),
                 copies=_copies_exceed(page, places[0]),
-                sizes=size_line(page.results.cells[shown.place]),
+                sizes=size_line(result),
             )
         )
     return rows
-
-
-def _is_weak(page: Page, shown: Said, place: int) -> bool:
-    """Say whether a leak shows in all records together and in no single one."""
-    rate = page.results.cells[shown.place].measurements.crossfit_tpr
-    named_nobody = page.rows("cells")[place].named == 0
-    if shown.kind != FOUND or not named_nobody or _copies_exceed(page, place) or rate is None:
-        return False
-    return rate.null is not None and rate.value <= rate.null
 
 
 def _copies_exceed(page: Page, place: int) -> bool:
@@ -123,20 +134,6 @@ def _copies_exceed(page: Page, place: int) -> bool:
 def _is_written(page: Page, one: Said) -> bool:
     """Say whether the records of a cell are canaries (docs/method.md §13)."""
     return page.results.cells[one.place].canaries
-
-
-def _strongest(page: Page, said: Sequence[Said]) -> Said:
-    """Return the cell with the worst verdict and, of those, the largest deployable AUC.
-
-    A leak that shows in single records comes before one that shows in all of them together.
-    """
-    cells = page.places("cells")
-
-    def strength(one: Said) -> tuple[int, bool, bool, float]:
-        single = one.leaks and not _is_weak(page, one, cells[one.cell][0])
-        return -ORDER.index(one.kind), one.leaks, single, page.results.cells[one.place].strength
-
-    return max(said, key=strength)
 
 
 def _power(page: Page, places: Sequence[int]) -> int | None:
@@ -213,9 +210,10 @@ def next_steps(page: Page) -> list[str]:
     """Return what to do, the worst verdict's steps first; a leak of canaries has its own step."""
     words = words_in("words.html")
     canaries = [one for one in page.verdicts if one.kind == FOUND and _is_written(page, one)]
-    kinds = {one.kind for one in page.verdicts if one not in canaries}
+    kinds = {row.standing for row in decisions(page) if row.said not in canaries}
     by_kind = words.AFTER_CHECK if page.given else words.AFTER_GAME
-    steps = [step for kind in ORDER if kind in kinds for step in by_kind[kind]]
+    steps = [step for kind in STANDINGS if kind in kinds for step in by_kind[kind]]
+    steps = list(dict.fromkeys(steps))
     quiet = {quiet_up_to(one) for one in page.results.cells if one.verdict.leaks}
     if quiet and None not in quiet:
         steps.insert(1, words.publish_less(f"{min(filter(None, quiet)):,}"))
@@ -226,5 +224,5 @@ def next_steps(page: Page) -> list[str]:
         return [*steps, *[words.CANARIES_LEAK] * bool(canaries)]
     copied = any(_copies_exceed(page, places[0]) for places in page.places("cells").values())
     if page.rows("nearest") or copied:
-        steps.insert(kinds.isdisjoint({NONE_FOUND, CANNOT_SAY}), words.REMOVE)
+        steps.insert(not kinds.isdisjoint({BROKEN, STRONG_LEAK, TRACE}), words.REMOVE)
     return steps

@@ -12,7 +12,7 @@ from typing import Any
 from synthleak.calibration import KNOWLEDGE
 from synthleak.report.figures.figure import runtime_script, runtime_style
 from synthleak.report.first_screen import first_screen
-from synthleak.report.page import MARKS, Page
+from synthleak.report.page import Page
 from synthleak.report.results import Results
 from synthleak.report.sections import (
     answers,
@@ -40,7 +40,6 @@ def render(results: Results, *, include_text: bool = False) -> bytes:
     page = Page(results, include_text=include_text)
     content = {
         "page": page,
-        "marks": MARKS,
         "known": KNOWLEDGE,
         **first_screen(page),
         **_who(page),

@@ -22,11 +22,12 @@ from synthleak.report.figures.all_figures import cell_figures, study_figures
 from synthleak.report.figures.figure import Figure
 from synthleak.report.results import Results
 from synthleak.report.tables import declared_of, summary
-from synthleak.report.verdict import headline_sentences
+from synthleak.report.verdict import decision_name, headline_sentences
 from synthleak.report.writing import tagged
 
 MARKS = {"broken": "‼", "found": "●", "none": "○", "cannot": "?"}
-"""A sign for every verdict, so that none is told by colour alone."""
+MARKS |= {"strong": "●", "trace": "◐", "copies": "◐"}
+"""A sign for every verdict and standing, so that none is told by colour alone."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Page:
                 place,
                 one.verdict,
                 one.cell.title(given=self.given),
-                one.cell.made_by(given=self.given),
+                decision_name(one),
             )
             for place, one in enumerate(results.cells)
         ]

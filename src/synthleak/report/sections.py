@@ -159,7 +159,12 @@ class Panel:
 
 
 def maps(page: Page) -> list[Panel]:
-    """Return the panels: every generator, any attacker first and then each alone."""
+    """Return the panels: every generator, any attacker first and then each alone.
+
+    A cohort has the first only: there each record is compared with itself over the releases, so
+    that what S2 and S3 subtract cancels out.
+    """
+    cohort = page.summary["game"]["design"] == "cohort"
     pools = list(dict.fromkeys(cell.pool for cell in page.cells))
     panels = []
     for generator in dict.fromkeys(cell.generator for cell in page.cells):
@@ -169,7 +174,7 @@ def maps(page: Page) -> list[Panel]:
             if one.cell.generator == generator
         }
         budgets = sorted({epsilon for _, epsilon in said}, reverse=True)
-        for scenario in (ANY_ATTACKER, *page.scenarios):
+        for scenario in (ANY_ATTACKER, *page.scenarios * (not cohort)):
             rows = [
                 (pool, [_square(page, said.get((pool, budget)), scenario) for budget in budgets])
                 for pool in pools

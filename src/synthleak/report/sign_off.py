@@ -10,7 +10,7 @@ import re
 
 from synthleak.core.errors import UserError
 from synthleak.report.first_screen import first_screen
-from synthleak.report.page import MARKS, Page
+from synthleak.report.page import Page
 from synthleak.report.results import Provenance, Results
 from synthleak.report.writing import asset, embedded, filled
 
@@ -43,7 +43,6 @@ def render_sign_off(
     page = Page(results)
     content = {
         "page": page,
-        "marks": MARKS,
         **first_screen(page),
         "fingerprint": results.fingerprint,
         "provenance": provenance,

@@ -362,9 +362,16 @@ def worst(results: Iterable[CellResult]) -> CellResult:
         key=lambda one: (
             standing(one) == BROKEN or not (people and one.canaries and one.verdict.leaks),
             -STANDINGS.index(standing(one)),
+            _beyond(one),
             one.strength,
         ),
     )
+
+
+def _beyond(result: CellResult) -> bool:
+    """Say whether one release recognises more records than chance would."""
+    rate = result.measurements.crossfit_tpr
+    return rate is not None and rate.null is not None and rate.value > rate.null
 
 
 def headline(results: Sequence[CellResult], declared: str | None = None) -> str:
@@ -407,12 +414,13 @@ def lead(result: CellResult) -> str:
 def _broken(result: CellResult) -> str:
     """Say that a promise is broken, and who is hit if it shows in one release."""
     people = f"; {_told(result)}" if result.grade == STRONG_LEAK else ""
-    return f"the release shows more than it allows{people}"
+    return f"the release shows more than the promise allows{people}"
 
 
 def _told(result: CellResult) -> str:
-    """Say who is hit, for whoever decides: recognised people, and copies."""
-    named, copied = result.measurements.named, _copies_of(result, whole=True)
+    """Say who is hit, for whoever decides: recognised people, and copies beyond chance."""
+    exceed = result.copies is not None and result.copies.exceed
+    named, copied = result.measurements.named, _copies_of(result, whole=True) if exceed else ""
     parts = []
     if named:
         parts.append(f"of {_asked(result)} asked about, {named:,} {RECOGNISED}")
@@ -423,12 +431,11 @@ def _told(result: CellResult) -> str:
 
 def _hardly(result: CellResult) -> str:
     """Say why a leak is a trace only."""
-    rate = result.measurements.crossfit_tpr
-    beyond = rate is not None and rate.null is not None and rate.value > rate.null
-    few = "hardly anybody beyond chance" if beyond else "nobody beyond chance"
+    who = "hardly anybody" if _beyond(result) else "nobody"
+    where, seen = "from one release ", f"by comparing {result.rows[0].instances:,} releases"
     if result.copies is not None:
-        return f"it shows in all members together and recognises {few}"
-    return f"it takes {result.rows[0].instances:,} releases to see it, and one recognises {few}"
+        where, seen = "", "in all members together"
+    return f"seen only {seen}; {where}{who} is recognised more often than by guessing"
 
 
 def _small(result: CellResult) -> str:
@@ -454,7 +461,7 @@ def _reason(result: CellResult) -> str:
 _BEGIN = {
     BROKEN: "Do not rely on the promised privacy: ",
     STRONG_LEAK: "Do not publish as anonymous: ",
-    TRACE: "Do not publish as anonymous yet: there is a trace of a leak, but ",
+    TRACE: "Do not publish as anonymous yet: there is a trace of a leak, ",
     COPIES: "Do not publish yet: ",
     NONE_FOUND: "No leak was found, ",
     CANNOT_SAY: "Undecided: ",

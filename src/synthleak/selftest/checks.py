@@ -114,9 +114,9 @@ def repeated_texts(seed: int) -> Files:
 
 def repeated_texts_with_coins(seed: int) -> Files:
     """Repeat one text many times, and toss a coin for every record."""
-    made = repeated_texts(seed)
-    records = [*made.members, *made.holdout]
-    return _split(records, _tossed(len(records), seed), made.release, made.reference)
+    files = repeated_texts(seed)
+    records = [*files.members, *files.holdout]
+    return _split(records, _tossed(len(records), seed), files.release, files.reference)
 
 
 def several_records_each(seed: int) -> Files:
@@ -126,10 +126,10 @@ def several_records_each(seed: int) -> Files:
 
 def one_torn_group(seed: int) -> Files:
     """Give one record of the holdout the name of a member."""
-    made = _persons(seed, TORN_PERSONS, TORN_EACH)
-    first, *others = made.holdout
-    torn = {**first, "group": made.members[0]["group"]}
-    return Files(made.members, [torn, *others], made.release)
+    files = _persons(seed, TORN_PERSONS, TORN_EACH)
+    first, *others = files.holdout
+    torn = {**first, "group": files.members[0]["group"]}
+    return Files(files.members, [torn, *others], files.release)
 
 
 def one_large_person(seed: int) -> Files:
@@ -145,9 +145,9 @@ def one_large_person(seed: int) -> Files:
     ]
     persons = rng.permutation(np.arange(SINGLE) % 2 == 0)
     released = texts[LARGE + SINGLE :]
-    own = [f"{shared} {text}" for text in released[: OTHERS // 3]]
+    in_their_words = [f"{shared} {text}" for text in released[: OTHERS // 3]]
     inside = np.concatenate([np.repeat(persons[0], LARGE), persons])
-    return _split(rows, inside, [*own, *released[OTHERS // 3 :]])
+    return _split(rows, inside, [*in_their_words, *released[OTHERS // 3 :]])
 
 
 def swapped_halves(seed: int) -> Files:
@@ -204,7 +204,7 @@ def lent_style(seed: int) -> Files:
     texts = _texts(UNEVEN + 2 * OTHERS + REFERENCE, seed, rng)
     inside = rng.permutation(UNEVEN) < UNEVEN // 2
     signs = ["".join(rng.permutation(list("!?.,;:~*-+=")))[:6] for _ in range(UNEVEN)]
-    rows = [{"text": f"{text} {own}"} for text, own in zip(texts[:UNEVEN], signs, strict=True)]
+    rows = [{"text": f"{text} {sign}"} for text, sign in zip(texts[:UNEVEN], signs, strict=True)]
     told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
     released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
     release = [f"{text} {signs[at]}" for text, at in zip(released, told, strict=True)]

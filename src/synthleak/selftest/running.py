@@ -215,12 +215,12 @@ class Selftest:
         )
 
 
-def report_of(made: Selftest) -> dict[str, Any]:
+def report_of(selftest: Selftest) -> dict[str, Any]:
     """Return a selftest for a file: date, commit, machine, rows."""
     return {
         "what": "synthleak selftest",
         "version": synthleak.__version__,
-        "commit": made.commit,
+        "commit": selftest.commit,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"system": platform.platform(), "cores": available_cores()},
         "settings": {
@@ -248,11 +248,11 @@ def report_of(made: Selftest) -> dict[str, Any]:
                 **TUNING,
             },
         },
-        "seconds": round(made.seconds, 1),
-        "passed": made.passed,
-        "not_run": made.not_run,
-        "comparison": made.comparison,
-        "rows": [asdict(row) for row in made.rows],
+        "seconds": round(selftest.seconds, 1),
+        "passed": selftest.passed,
+        "not_run": selftest.not_run,
+        "comparison": selftest.comparison,
+        "rows": [asdict(row) for row in selftest.rows],
     }
 
 
@@ -326,8 +326,8 @@ def run_selftest(
             for row in played
         ]
     judged = list(zip(played.values(), outcomes, strict=True))
-    chance = {row.game: made for row, made in judged if row.by_chance}
-    rows = [check(row, made, chance.get(row.game, ())) for row, made in judged]
+    chance = {row.game: results for row, results in judged if row.by_chance}
+    rows = [check(row, results, chance.get(row.game, ())) for row, results in judged]
     return Selftest(rows, time.monotonic() - started, commit, not_run)
 
 

@@ -13,11 +13,10 @@ import pytest
 
 from synthleak.core.errors import GeneratorError, SpecError
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.hashing import Hashing
-from synthleak.encoders.encoder import Vectors
-from synthleak.releases.claim import Claim, GaussianEvent
-from synthleak.releases.generator import generators
+from synthleak.releases import Claim, GaussianEvent, generators
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.dpsgd import DpSgd
 from synthleak.releases.release import public_side

@@ -18,11 +18,12 @@ import pytest
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.store import MemoryStore
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.releases import Request
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.lm import chat
 from synthleak.releases.lm.chat import PORTION, ChatWriter, RateLimiter, Usage
-from synthleak.releases.release import Request, public_side
+from synthleak.releases.release import public_side
 
 SECRET = "zebra locker 4471 hums at night"
 RECORDS = tuple(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from synthleak.core.errors import GeneratorError, SpecError
-from synthleak.corpus.corpus import Record
-from synthleak.releases.claim import gaussian_sigma, remaining_sigma
-from synthleak.releases.generator import generators
+from synthleak.corpus import Record
+from synthleak.releases import gaussian_sigma, generators
+from synthleak.releases.claim import remaining_sigma
 from synthleak.releases.generators.epsvec import EpsVec
 from synthleak.releases.release import public_side
 from synthleak.testing import check_generator

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from synthleak.corpus.corpus import Labels, Record
+from synthleak.corpus import Labels, Record
 from synthleak.releases.generators.ngram import _WORD, END, ORDERS, Gram, _join, class_word
 
 

@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.analyses.analysis import AttributeRow, CellData, PoolFacts, Signal, Study
+from synthleak.analyses import Study
+from synthleak.analyses.analysis import AttributeRow, CellData, PoolFacts, Signal
 from synthleak.analyses.cells import CellRow, ProxyRow, evaluate, judge
 from synthleak.calibration import Scores
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import stream
 from synthleak.core.spec import GameSection
-from synthleak.evidence.family import Proxy
+from synthleak.evidence import Proxy
 from synthleak.metrics.measure import measure
 from synthleak.metrics.membership import assignment_of, round_measurements
 from synthleak.metrics.profile import pack_ranks, profile, unpack_scores
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import Plan, designs
-from synthleak.pools.pool import Pool
-from synthleak.releases.claim import Claim
+from synthleak.plan import Plan, designs
+from synthleak.pools import Pool
+from synthleak.releases import Claim
 
 PROXIES = (
     Proxy("containment_max", "a", "lexical", "ratio", "-"),

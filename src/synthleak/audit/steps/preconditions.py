@@ -74,7 +74,7 @@ def file_oddities(corpus: Corpus, split: Split, encoder: str) -> list[Oddity]:
             Oddity(
                 "few records",
                 len(texts),
-                f"{side}: {_records(len(texts))} few; only a strong leak can be found",
+                f"{side}: {_records(len(texts))} few; leaks are easily missed",
             )
             for side, texts in (("members", members), ("holdout", holdout))
             if len(texts) < FEW

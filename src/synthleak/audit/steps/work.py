@@ -278,7 +278,9 @@ AFTER_RELEASES = (OBSERVATIONS, PRIOR_ATTACKS, *MEASUREMENTS, *MORE)
 
 
 def say_news(setup: Setup, progress: Progress, news: Sequence[str]) -> None:
-    """Say what is new to the folder of an audit, and what that needs."""
+    """Say what is left out of an audit, what is new to its folder, and what that needs."""
+    for order in setup.empty:
+        progress.say(f"the pool {order.name!r} is empty and left out: its rule selects nobody")
     if news:
         missing = sum(len(unit.sets) for unit in missing_releases(setup))
         progress.say(f"new: {'; '.join(news)}")

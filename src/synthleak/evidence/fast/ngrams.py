@@ -44,8 +44,8 @@ class Ngrams:
         counts = [np.zeros(size, dtype=np.int64) for size in sizes]
         for part in symbols.parts():
             texts = Ragged(known[part.values], part.starts)
-            found = _walk(texts, len(self.vocabulary), self.keys)
-            for total, grams in zip(counts, found, strict=True):
+            grams_by_length = _walk(texts, len(self.vocabulary), self.keys)
+            for total, grams in zip(counts, grams_by_length, strict=True):
                 total[:] += _texts_with(grams, texts.owners, len(total))
         return np.concatenate(counts)
 
@@ -67,9 +67,9 @@ def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) 
     grams = symbols.values.astype(np.int64)
     parts, before = [grams], len(vocabulary)
     for n in range(2, longest + 1):
-        found = _extended(grams, symbols, n, len(vocabulary))
-        names = np.unique(found[found >= 0])
-        grams = _places(names, found)
+        extended = _extended(grams, symbols, n, len(vocabulary))
+        names = np.unique(extended[extended >= 0])
+        grams = _places(names, extended)
         keys.append(names)
         parts.append(np.where(grams < 0, -1, grams + before))
         before += len(names)
@@ -87,10 +87,10 @@ def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) 
 
 def _walk(texts: Ragged, size: int, keys: Sequence[Ints]) -> list[Ints]:
     """Return the n-gram at each place, for n = 1 and so on; -1 for one that no target has."""
-    found = [texts.values]
+    grams_by_length = [texts.values]
     for n, names in enumerate(keys, start=2):
-        found.append(_places(names, _extended(found[-1], texts, n, size)))
-    return found
+        grams_by_length.append(_places(names, _extended(grams_by_length[-1], texts, n, size)))
+    return grams_by_length
 
 
 def _extended(grams: Ints, texts: Ragged, n: int, size: int) -> Ints:

@@ -184,7 +184,7 @@ class N2c2(Published):
     judgments: tuple[str, ...] = Field(default=("Y",), min_length=1)
 
     def read_all(self) -> Iterator[Record]:
-        found, judged = self._judgments()
+        diseases, judged = self._judgments()
         for path in self.records:
             for doc in _parse(path).iter("doc"):
                 name = doc.get("id", "")
@@ -196,12 +196,12 @@ class N2c2(Published):
                         'a document is <doc id="..."><text>...</text></doc>',
                     )
                 if name in judged:
-                    labels = tuple(sorted(found[name]))
+                    labels = tuple(sorted(diseases[name]))
                     yield Record(id=name, text=text.strip(), labels=labels)
 
     def _judgments(self) -> tuple[dict[str, set[str]], set[str]]:
         """Return the diseases of every document, and which documents were judged at all."""
-        found: dict[str, set[str]] = defaultdict(set)
+        diseases: dict[str, set[str]] = defaultdict(set)
         judged: set[str] = set()
         sources: set[str] = set()
         for path in self.annotations:
@@ -213,14 +213,14 @@ class N2c2(Published):
                     for doc in disease.iter("doc"):
                         judged.add(doc.get("id", ""))
                         if doc.get("judgment") in self.judgments:
-                            found[doc.get("id", "")].add(disease.get("name", ""))
+                            diseases[doc.get("id", "")].add(disease.get("name", ""))
         if not judged:
             raise CorpusError(
                 f"no {self.source} judgments found",
                 ", ".join(map(str, self.annotations)),
                 f"check corpus.source; the files have {', '.join(sorted(sources)) or 'none'}",
             )
-        return found, judged
+        return diseases, judged
 
 
 def _parse(path: Path) -> ElementTree.Element:
@@ -307,11 +307,11 @@ class Psytar(Published):
 
 def _record(number: int, text: str, cells: dict[str, Any]) -> Record:
     labels = tuple(sorted(name for name in LABELS if is_marked(cells.get(name.casefold()))))
-    own = {_TEXT, _ID, *(name.casefold() for name in LABELS)}
+    not_meta = {_TEXT, _ID, *(name.casefold() for name in LABELS)}
     return Record(
         id=f"psytar-{number}",
         text=text,
         labels=labels,
         group=str(cells[_POST]) if cells.get(_POST) else None,
-        meta={name: plain_cell(value) for name, value in cells.items() if name not in own},
+        meta={name: plain_cell(value) for name, value in cells.items() if name not in not_meta},
     )

@@ -232,10 +232,10 @@ def _read_model(
     if "gguf_file" not in options:
         return read(place, options)
     copy = Copy(Path(place, options["gguf_file"]), dtype)
-    if (found := copy.find()) is not None:
+    if (folder := copy.find()) is not None:
         # The digests hold, but another process may be replacing it.
         with suppress(OSError, ValueError, KeyError):
-            return read(str(found), {})
+            return read(str(folder), {})
     tokenizer, model = read(place, options)
     copy.write(model, tokenizer)
     return tokenizer, model
@@ -335,8 +335,8 @@ def depth_of(name: str, revision: str | None = None) -> int:
     source, options = _source_of(name, revision)
     if "gguf_file" in options:
         for dtype in ("bfloat16", "float32"):
-            if (found := Copy(Path(source, options["gguf_file"]), dtype).find(CONFIG)) is not None:
-                source, options = str(found), {}
+            if (folder := Copy(Path(source, options["gguf_file"]), dtype).find(CONFIG)) is not None:
+                source, options = str(folder), {}
                 break
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)

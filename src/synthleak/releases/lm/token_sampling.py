@@ -23,16 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers import DynamicCache
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
-from synthleak.releases.lm.fleet.kv_cache import (
-    BLOCK,
-    new_cache,
-    use_grouped_attention,
-    whole_blocks,
-)
+from synthleak.releases.lm.fleet.kv_cache import whole_blocks
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
 from synthleak.releases.lm.fleet.sampling import Decoding, Tokens, left_padded, sample_tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
@@ -138,11 +134,11 @@ class CopiedPrompts:
         for start in range(0, len(prompts), at_once):
             part = slice(start, start + at_once)
             self._active.vectors = None if self._vectors is None else self._vectors[part]
-            cache = new_cache(longest)
+            cache = DynamicCache()
             hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
             caches.append(cache)
         rows = torch.from_numpy(of).to(every.device)
-        self._cache = _joined(caches, longest)
+        self._cache = _joined(caches)
         self._cache.batch_select_indices(rows)
         self._vectors = None if self._vectors is None else self._vectors[rows]
         self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
@@ -162,18 +158,15 @@ class CopiedPrompts:
         self._vectors = None if self._vectors is None else self._vectors[rows]
 
 
-def _joined(caches: list[Any], ahead: int) -> Any:
+def _joined(caches: list[Any]) -> Any:
     """Join the caches of microbatches, layer by layer, freeing each on the way."""
-    if len(caches) == 1:
-        return caches[0]
-    whole = new_cache(ahead)
-    for number in range(len(caches[0].layers)):
+    whole = caches[0]
+    for number, layer in enumerate(whole.layers if len(caches) > 1 else ()):
         layers = [cache.layers[number] for cache in caches]
-        keys = torch.cat([layer.keys for layer in layers])
-        values = torch.cat([layer.values for layer in layers])
-        for layer in layers:
-            layer.forget()
-        whole.update(keys, values, number)
+        layer.keys = torch.cat([part.keys for part in layers])
+        layer.values = torch.cat([part.values for part in layers])
+        for part in layers[1:]:
+            part.keys = part.values = None
     return whole
 
 
@@ -243,8 +236,6 @@ class TokenSampler:
                 f"unknown decoding {decoding!r}", DECODING, "use 'auto' or 'torch'"
             )
         self.llama: FrozenLlama | None = shared.frozen_llama if decoding == "auto" else None
-        if self.llama is None:
-            use_grouped_attention(shared.backbone.model)
 
     def sample(
         self,
@@ -445,10 +436,11 @@ def plan_sampling(
     tokens = min(MOST_READ, free // 4 // token)
     logits = max(1, min(MOST_LOGITS, free // 8 // shape.logits))
     left = free - tokens * token - logits * shape.logits
-    # Where rows are chosen or room is made, one layer after another exists twice.
+    # Where rows are chosen or a position is added, one layer after another exists twice.
     layers = shape.layers + 1
-    if copied:
-        row, once = shape.layer(prompt + answer + BLOCK) * layers, 0
+    if copied:  # and one has its keys and values once for every query head
+        heads = -(-shape.hidden // shape.keys)
+        row, once = shape.layer(prompt + answer) * (layers + heads), 0
     else:
         # A step's states, products and results, besides keys and values.
         work = shape.bytes * (8 * shape.hidden + 4 * shape.keys + 4 * shape.inner)

