@@ -60,3 +60,11 @@ def test_gap_is_that_of_the_printed_table() -> None:
     errors = np.array([toss.error[group][best] for toss in tosses[1:]])
     other = ((50 * errors**2).mean() + aucs[1:, best].var()) / 150
     assert spread == pytest.approx(1.96 * (own**2 + other) ** 0.5)
+
+
+@pytest.mark.parametrize("folder", ["tables", "tables-cohort", "second/tables"])
+def test_the_stored_document_has_every_stored_table(folder: str) -> None:
+    stored = PAPER / "results" / folder
+    names = {path.stem for path in stored.glob("*.csv")}
+    text = (stored / "tables.tex").read_text(encoding="utf-8")
+    assert {name for name in names if f"\\input{{{name}}}" in text} == names
