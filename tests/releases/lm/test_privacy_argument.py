@@ -21,8 +21,10 @@ pytest.importorskip("transformers")
 from support.tiny_backbone import RECORDS, ask, side_of, write_backbone  # noqa: E402
 from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.generators.augpe import AugPe  # noqa: E402
+from synthleak.releases.generators.dpsgd import DpSgd  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.lm import steering, votes  # noqa: E402
+from synthleak.releases.lm.fleet.training import Trainer  # noqa: E402
 from synthleak.releases.release import Request, Synthetic  # noqa: E402
 
 SIDE = side_of()
@@ -171,3 +173,33 @@ def test_votes_are_all_that_depends_on_records(folder: str) -> None:
         whole = made.generate(ask(math.inf, size=12, side=SIDE))
         less = made.generate(ask(math.inf, size=12, side=SIDE, records=RECORDS[:3]))
         assert whole != less
+
+
+def trained(folder: str, unit: str, *, noise: bool) -> tuple[list[Sequence[Synthetic]], list[Any]]:
+    """Return a `dpsgd` release per world, and the sums of all steps; all worlds are one fleet."""
+    sums: list[Any] = []
+
+    def instead(self: Trainer, total: Any, generators: Any) -> None:
+        sums.append(total.clone())
+        if noise:
+            same = np.random.default_rng(len(sums)).normal(size=total.shape[1])
+            total.copy_(torch.from_numpy(same).expand_as(total))
+
+    made = DpSgd(epochs=2, batch_size=4, rank=2, unit=unit, backbone=folder, **DPSGD)
+    asked = [ask(4.0, size=12, records=records, side=SIDE) for records in WORLDS]
+    with pytest.MonkeyPatch.context() as swapped:
+        swapped.setattr(Trainer, "noise", instead)
+        return list(made.generate_many(asked)), sums
+
+
+DPSGD: dict[str, Any] = {"device": "cpu", "dtype": "float64", "max_tokens": 16}
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_nothing_private_gets_past_the_noise_of_training(folder: str, unit: str) -> None:
+    """Lengths, labels, order and number of records, and none at all: texts stay the same."""
+    releases, sums = trained(folder, unit, noise=True)
+    assert all(release == releases[0] for release in releases)
+    assert len(sums) == DpSgd(epochs=2, batch_size=4).steps(16)
+    different, _ = trained(folder, unit, noise=False)
+    assert len({tuple(release) for release in different}) > 3

@@ -153,6 +153,22 @@ def test_steps_equal_the_plain_ones(shared: SharedBackbone) -> None:
     assert (made[1] - made[0]).norm() < 1e-4 * made[0].norm()
 
 
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_nothing_private_gets_past_the_noise(
+    shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, with_gradients: bool
+) -> None:
+    """With the gradients left out, adapters do not depend on lengths, order or number of texts."""
+    if not with_gradients:
+        monkeypatch.setattr(Launches, "sums", lambda *given: None)
+    config = TrainingConfig(1, 0.6, 2.0, 0.01, 0.5, 0.3)
+    made = []
+    for sets in ([[], [], []], [[SETS[0][2], *SETS[0]], SETS[2][:1], []]):
+        adapters = shaken(shared)
+        packed_trainer(shared, adapters, config, 1000).train(sets, [1, 2, 3])
+        made.append(adapters.master)
+    assert torch.equal(*made) is not with_gradients
+
+
 def test_an_empty_batch_still_takes_a_noised_step(shared: SharedBackbone) -> None:
     adapters = shaken(shared)
     before = adapters.master.clone()
