@@ -30,8 +30,9 @@ TOGETHER = (
     ("jinja2", "MarkupSafe"),
     ("dm-tree", "wrapt"),
     ("joblib", "cloudpickle"),
-    *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "gguf")),
-    *((name,) for name in ("mpmath", "PyYAML", "rapidfuzz", "requests", "safetensors")),
+    ("requests", "urllib3", "certifi", "idna", "charset-normalizer"),
+    *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "filelock", "gguf")),
+    *((name,) for name in ("mpmath", "PyYAML", "rapidfuzz", "safetensors")),
     *((name,) for name in ("threadpoolctl", "tomli-w", "tqdm")),
 )
 """Packages that are unpacked together, because their versions must fit each other."""
