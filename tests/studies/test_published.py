@@ -91,3 +91,10 @@ def _of(figure: object, value: float, printed: str) -> object:
     from dataclasses import replace
 
     return replace(figure, value=value, printed=printed)  # type: ignore[type-var]
+
+
+def test_the_page_of_tables_names_a_counterpart_of_every_table() -> None:
+    text = (PAPER.parents[1] / "docs" / "tables.md").read_text(encoding="utf-8")
+    (listed,) = [part for part in text.split("\n\n") if part.startswith("| name |")]
+    named = {word.strip(" |,") for word in listed.split() if word.startswith("tab:")}
+    assert named == {*CELLS, "tab:proxy_families"}
