@@ -36,7 +36,7 @@ import torch
 from numpy.typing import NDArray
 
 from synthleak.analyses.ladder import model_scores
-from synthleak.audit.setup import Setup, records_at
+from synthleak.audit.setup import Setup, generator_of, records_at
 from synthleak.audit.stages import set_up
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.audit.steps.model_rung import model_values
@@ -295,7 +295,7 @@ def backbone(folder: Path, *, chat: bool) -> str:
     demo = sorted({word for record in write_demo(200, 0) for word in record.text.split(" ")})
     words = ["\n", *(demo if chat else vocabulary())]
     special = ["<user>", "<bot>"] if chat else []
-    tokenizer, model = tiny_model(words, special=special, hidden=16 if chat else 64)
+    tokenizer, model = tiny_model(words, special=special, hidden=16 if chat else 32)
     if chat:
         tokenizer.chat_template = CHAT
     model.save_pretrained(place)
@@ -355,7 +355,7 @@ class Game:
         }
 
 
-STEP = {"rank": 16, "max_tokens": 16, "clip": 0.1, "learning_rate": 0.001, "epochs": 1}
+STEP = {"rank": 8, "max_tokens": 16, "clip": 0.1, "learning_rate": 0.001, "epochs": 1}
 ONE_STEP = Game("dpsgd", 1.0, 60, 12, (25, 50, 100), 10, STEP | {"batch_size": 60})
 MANY = Game("dpsgd", 1.0, 100, 20, (300,), 10, STEP | {"batch_size": 100})
 STEPS = Game("dpsgd", 1.0, 60, 12, (25, 50, 100), 10, STEP | {"batch_size": 15})
@@ -435,7 +435,8 @@ def played(number: int, seed: int, folder: Path) -> list[dict[str, Any]]:
         scored = scored_cell(reached, cell)
         rows.append(row_of(reached, cell, "release", look, scored))
         if setup.spec.evidence.model:
-            of_model = [model_scores(model_values(reached, cell), scored.plan)]
+            values, columns = model_values(reached, cell), generator_of(reached, cell).score_columns
+            of_model = [model_scores(values, scored.plan, columns)]
             rows.append(row_of(reached, cell, "model", look, replace(scored, scores=of_model)))
     took = round(time.process_time() - start, 1)
     named = {"mechanism": mechanism.name, "seed": seed}

@@ -202,7 +202,9 @@ class CrowdGenerator(GoodGenerator):
 
 
 class ScoringGenerator(GoodGenerator):
-    scores_records: ClassVar[bool] = True
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        return ("sum", "mean")
 
     def generate_and_score(
         self, requests: Sequence[Request], records: Sequence[Any], *, sample: bool = True

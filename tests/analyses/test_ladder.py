@@ -35,6 +35,7 @@ GAMES = {
     "lone": {"design": "lone", "instances": 12, "records": 30, "rounds": 4, "candidates": 5},
 }
 SIMULATED = 150
+COLUMNS = ("sum", "mean")
 
 
 def setup_of(design: str, **game: Any) -> Setup:
@@ -55,7 +56,7 @@ def measured(setup: Setup, values: Floats, claim: Claim | None = None, name: int
     cell = setup.cells[0]
     plan = plan_of(setup, cell)
     scored = ScoredCell(
-        [model_scores(values, plan)],
+        [model_scores(values, plan, COLUMNS)],
         designs.get(plan.design).plugin,
         plan,
         game_of(setup, cell),
@@ -95,7 +96,7 @@ def test_models_that_remember_are_found(design: str) -> None:
 def test_others_calibrate_and_raw_sets_do_not() -> None:
     plan = plan_of(setup := setup_of("cohort"), setup.cells[0])
     values = unrelated(plan, np.random.default_rng(7))
-    table = model_scores(values, plan)
+    table = model_scores(values, plan, COLUMNS)
     assert [proxy.name for proxy in table.proxies] == [
         *("model_sum against others", "model_mean against others", "model_sum", "model_mean")
     ]
@@ -111,7 +112,7 @@ def test_others_calibrate_and_raw_sets_do_not() -> None:
 def test_persons_are_scored_by_their_largest_and_mean_record() -> None:
     plan = plan_of(setup := setup_of("cohort"), setup.cells[0])
     records = np.random.default_rng(8).normal(size=(len(plan.sets), 2 * len(plan.targets), 2))
-    table = model_scores(records, plan, (2,) * len(plan.targets))
+    table = model_scores(records, plan, COLUMNS, (2,) * len(plan.targets))
     assert table.proxies[-1].name == "model_mean.mean"
     np.testing.assert_allclose(
         table.values[0, :, -1], records[0, :, 1].reshape(-1, 2).mean(axis=1), atol=1e-9

@@ -24,8 +24,6 @@ from synthleak.plan.plan import Baseline, Plan
 from synthleak.releases.claim import Claim
 
 CLAIM, MODEL = "claim", "model"
-MODEL_COLUMNS = ("sum", "mean")
-"""What a model says of a record: log p under it less that before it learnt, over all tokens."""
 FPR = 0.05
 
 
@@ -63,7 +61,9 @@ class LadderRow(CellColumns):
     verdict: str
 
 
-def model_scores(values: Floats, plan: Plan, sizes: Sequence[int] | None = None) -> Scores:
+def model_scores(
+    values: Floats, plan: Plan, columns: Sequence[str], sizes: Sequence[int] | None = None
+) -> Scores:
     """Return the signals of an attacker with the model: each column against the others, and as is.
 
     Against the others it is less the mean over all other models, whose coins are ignored: this
@@ -72,11 +72,12 @@ def model_scores(values: Floats, plan: Plan, sizes: Sequence[int] | None = None)
     Args:
         values: `[set, record, column]`; sets without a model are not looked at.
         plan: the plan that the sets are of.
+        columns: what a generator calls the columns.
         sizes: the records of each target, where targets are persons.
     """
     proxies = tuple(
-        Proxy(f"model_{column}", MODEL, "lexical", "difference", f"{column} of the gain in log p")
-        for column in MODEL_COLUMNS
+        Proxy(f"model_{column}", MODEL, "lexical", "difference", f"{column} of a record")
+        for column in columns
     )
     if sizes is not None:
         values, proxies = by_person(values, sizes), person_proxies(proxies)

@@ -152,9 +152,9 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
         )
         _check_budgets(section, generator, position)
         built.append((section, generator))
-    if spec.evidence.model and not any(generator.scores_records for _, generator in built):
+    if spec.evidence.model and not any(generator.score_columns for _, generator in built):
         raise SpecError(
-            "no generator here can say how likely a record is under its model",
+            "no generator here can say what its model knows of a record",
             "evidence.model",
             "remove it, or audit one that can, such as dpsgd",
         )

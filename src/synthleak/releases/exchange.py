@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -119,6 +120,29 @@ def read_release(path: Path, size: int, where: str, *, of_set: str = "") -> list
             f"write exactly {size}, one a line",
         )
     return release
+
+
+def read_numbers(path: Path, count: int, where: str) -> list[float]:
+    """Read exactly `count` finite numbers, one a line."""
+    numbers: list[float] = []
+    for number, line in _lines(path, where):
+        if not line.strip():
+            continue
+        try:
+            numbers.append(float(line))
+        except ValueError:
+            numbers.append(math.nan)
+        if not math.isfinite(numbers[-1]):
+            raise GeneratorError(
+                "not a finite number", f"{where}, line {number}", "write one number a line"
+            )
+    if len(numbers) != count:
+        raise GeneratorError(
+            f"too {'few' if len(numbers) < count else 'many'} numbers: {len(numbers)}, not {count}",
+            where,
+            "write one number a line, in the order of the texts",
+        )
+    return numbers
 
 
 def check_release(path: Path) -> None:

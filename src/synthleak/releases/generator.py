@@ -37,9 +37,6 @@ class Generator(Plugin):
     reproducible: ClassVar[bool] = True
     """Whether a request gives the same bytes on every machine: not so of language models."""
 
-    scores_records: ClassVar[bool] = False
-    """Whether `generate_and_score` says how likely records are under the model of a release."""
-
     exclusive: ClassVar[bool] = False
     """Whether one process alone makes its releases, because it holds a device."""
 
@@ -68,6 +65,11 @@ class Generator(Plugin):
     def private_by_design(self) -> bool:
         """Whether a finite ε means anything to this generator."""
         return False
+
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """Name what `generate_and_score` says of a record; empty if it says nothing."""
+        return ()
 
     def seed_name(self, section: str) -> str:
         """Return what names the randomness of its releases, given the name of its section.
@@ -129,7 +131,7 @@ class Generator(Plugin):
     ) -> Iterator[tuple[Sequence[Synthetic], Floats]]:
         """Make many releases, and score records under the model behind each (docs/method.md §16).
 
-        Called only where `scores_records` is true. A release must not depend on `records`.
+        Called only where there are `score_columns`. A release must not depend on `records`.
 
         Args:
             requests: as for `generate_many`.
@@ -138,8 +140,7 @@ class Generator(Plugin):
 
         Yields:
             For each request the release, which is empty without `sample`, and `[record, column]`:
-            the sum and the mean over a record's tokens of log p under the model, less that under
-            the model before it learnt the private set.
+            numbers that are higher the more a record looks learnt.
         """
         raise NotImplementedError
 

@@ -236,7 +236,7 @@ def _check_releases(generator: Generator, request: Request, fail: Fail) -> None:
     together = [list(made) for made in generator.generate_many([request, *others])]
     if together != alone:
         fail("generate_many and generate make different releases: the batch must not matter")
-    if generator.scores_records:
+    if generator.score_columns:
         scored = generator.generate_and_score([request, *others], request.records)
         if [list(made) for made, _ in scored] != alone:
             fail("generate_and_score makes other releases: who is scored must not matter")

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from synthleak.analyses.ladder import MODEL_COLUMNS, ModelMeasurements, allowed_by, model_scores
-from synthleak.audit.setup import Setup, game_of, plan_identity, plan_of, sets_of, stream_name
+from synthleak.analyses.ladder import ModelMeasurements, allowed_by, model_scores
+from synthleak.audit.setup import (
+    Setup,
+    game_of,
+    generator_of,
+    plan_identity,
+    plan_of,
+    sets_of,
+    stream_name,
+)
 from synthleak.audit.steps.measurements import (
     contents_of,
     further_of,
@@ -32,8 +40,8 @@ LADDER_VERSION = 1
 
 def model_values(setup: Setup, cell: Cell) -> Floats:
     """Return `[set, record, column]`: what each model of a cell says of every record."""
-    sets = sets_of(setup, cell)
-    values = np.zeros((len(sets), len(setup.pools[cell.pool].asked), len(MODEL_COLUMNS)))
+    sets, columns = sets_of(setup, cell), generator_of(setup, cell).score_columns
+    values = np.zeros((len(sets), len(setup.pools[cell.pool].asked), len(columns)))
     for place, (_, item) in enumerate(sets):
         if item.form == "release":
             name = model_scores_name(setup, cell, item, cell.pool)
@@ -67,7 +75,8 @@ def model_key(setup: Setup, cell: Cell) -> str:
 def _measure(setup: Setup, cell: Cell) -> ModelMeasurements:
     plan, pool = plan_of(setup, cell), setup.pools[cell.pool]
     sizes = None if pool.persons is None else pool.sizes
-    scores, claim = model_scores(model_values(setup, cell), plan, sizes), held_claim(setup, cell)
+    columns, claim = generator_of(setup, cell).score_columns, held_claim(setup, cell)
+    scores = model_scores(model_values(setup, cell), plan, columns, sizes)
     scored = ScoredCell(
         [scores],
         designs.get(plan.design).plugin,

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.ladder import MODEL_COLUMNS
 from synthleak.analyses.utility import (
     MOST_TESTS,
     RELEASES,
@@ -173,7 +172,7 @@ def is_made(setup: Setup, cell: Cell, record_set: RecordSet) -> bool:
 
 def scored_pools(setup: Setup, cell: Cell) -> list[str]:
     """Return the pools whose targets the models of a cell score: all that share its releases."""
-    if not (setup.spec.evidence.model and generator_of(setup, cell).scores_records):
+    if not (setup.spec.evidence.model and generator_of(setup, cell).score_columns):
         return []
     return [*setup.pools] if setup.spec.game.share_releases else [cell.pool]
 
@@ -314,7 +313,7 @@ def _each_answer(
             return
         answers = generator.generate_and_score(requests, records, sample=sample)
         for request, (release, scores) in zip(requests, answers, strict=True):
-            shape = (len(records), len(MODEL_COLUMNS))
+            shape = (len(records), len(generator.score_columns))
             values = check_values(f"the generator {generator.kind!r}", scores, shape)
             kept = _checked(generator, request, release) if sample else None
             yield kept, np.split(values, ends[:-1])

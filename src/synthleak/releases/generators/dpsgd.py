@@ -56,7 +56,6 @@ class DpSgd(PersonAccounting, LanguageModel):
     clip: float = Field(default=1.0, gt=0, description="the largest norm of a record's gradient")
     clip_only: bool = Field(default=False, description="clip without privacy too")
     max_tokens: int = Field(default=128, ge=8, description="of prompt and text")
-    scores_records: ClassVar[bool] = True
     public_inputs: ClassVar = ("backbone", "label classes", "class sizes of R", "N", "max_tokens")
 
     @field_validator("batch_size", "learning_rate", mode="before")
@@ -66,6 +65,11 @@ class DpSgd(PersonAccounting, LanguageModel):
         if value != "auto" and not number:
             raise ValueError('use a number above 0, or "auto"')
         return value
+
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The gain in log p: its sum over a record's tokens, and its mean."""
+        return ("sum", "mean")
 
     @property
     def expected_batch(self) -> float:

@@ -26,7 +26,6 @@ from synthleak.audit.run import run  # noqa: E402
 from synthleak.audit.setup import Setup, identity_of, records_at, resolved  # noqa: E402
 from synthleak.audit.stages import set_up  # noqa: E402
 from synthleak.audit.steps.releases import (  # noqa: E402
-    MODEL_COLUMNS,
     make_releases,
     missing_releases,
     model_scores_name,
@@ -182,7 +181,7 @@ def test_pools_that_share_releases_are_scored_in_one_pass(backbone: str) -> None
         asked = records_at(setup, setup.pools[cell.pool].asked)
         for _, item in wanted_sets(setup, cell):
             kept = load_array(setup.store.get(model_scores_name(setup, cell, item, cell.pool)))
-            assert kept.shape == (len(asked), len(MODEL_COLUMNS))
+            assert kept.shape == (len(asked), 2)
             generator = setup.plugins.generators[0][1]
             request = request_for(setup, cell, item)
             ((_, alone),) = generator.generate_and_score([request], asked, sample=False)
@@ -247,7 +246,7 @@ def test_a_folder_without_scores_says_what_is_new(backbone: str, tmp_path: Path)
 
 def test_no_generator_that_can_score_is_a_mistake() -> None:
     spec = spec_of("x", generator=[{"kind": "ngram"}])
-    with pytest.raises(SpecError, match="no generator here can say how likely a record is"):
+    with pytest.raises(SpecError, match="no generator here can say what its model knows"):
         setup_of(spec)
 
 
