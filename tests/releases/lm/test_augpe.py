@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from synthleak.core.errors import GeneratorError, SpecError
@@ -26,7 +27,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.tiny_backbone import RECORDS, ask, write_backbone
+from synthleak.releases.lm import evolution
 from synthleak.releases.lm.fleet.shared_backbone import resolve_device, shared_backbone
+from synthleak.releases.lm.votes import Population
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +211,40 @@ def test_a_private_record_is_encoded_once_ever(folder: str) -> None:
     made.generate(replace(ask(seed=5), store=store))
     seen = Counter(Counting.asked)
     assert {seen[record.text] for record in RECORDS} == {1}
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, 4.0])
+def test_votes_near_records_equal_a_plain_loop(
+    folder: str, monkeypatch: pytest.MonkeyPatch, epsilon: float
+) -> None:
+    seen: list[tuple[Population, list[float]]] = []
+    select = evolution.survivors
+
+    def survivors(people: Population, votes: np.ndarray, *rest: Any) -> list[int]:
+        seen.append((people, votes.tolist()))
+        return select(people, votes, *rest)
+
+    monkeypatch.setattr(evolution, "survivors", survivors)
+    asked = (*RECORDS[:5], Record("other", "of no class", ("never",)))
+    requests = [ask(epsilon), ask(epsilon, seed=2, records=RECORDS[3:])]
+    made = small(folder)
+    scored = list(made.generate_and_score(requests, asked))
+    assert [release for release, _ in scored] == list(made.generate_many(requests))
+    vectors = Hashing().encode([record.text for record in asked]).astype(float)
+    expected = np.zeros((2, len(asked)))
+    for number, (people, votes) in enumerate(seen[: 2 * made.rounds]):
+        for row, record in enumerate(asked):
+            best, distance = None, math.inf
+            for text, labels in enumerate(people.labels):
+                apart = float(((people.vectors[text].astype(float) - vectors[row]) ** 2).sum())
+                if labels == record.labels and apart < distance:
+                    best, distance = text, apart
+            expected[number % 2, row] += 0 if best is None else votes[best]
+    assert np.allclose([scores[:, 0] for _, scores in scored], expected)
+    assert (expected[:, :5] > 0).any() and not expected[:, 5].any()
+
+
+def test_texts_from_an_address_are_not_asked_for_again(folder: str) -> None:
+    assert small(folder).score_columns == ("votes",)
+    elsewhere = AugPe(encoder="hashing", address="https://example.org/v1", model="m")
+    assert elsewhere.score_columns == ()

@@ -126,7 +126,7 @@ def test_survivors_are_the_best_of_each_class() -> None:
     counts = histogram(people, by_class(records))
     chosen = Counter[int]()
     for seed in range(60):
-        going = survivors(people, counts, {("a",): 2, ("b",): 2}, 0.0, np.random.default_rng(seed))
+        going = survivors(people, counts, {("a",): 2, ("b",): 2}, np.random.default_rng(seed))
         assert going[:2] == [3, 1]
         assert len(going) == 4
         assert set(going[2:]) <= {6, 7, 8, 9}

@@ -23,7 +23,7 @@ from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.releases.generators.augpe import AugPe  # noqa: E402
 from synthleak.releases.generators.dpsgd import DpSgd  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
-from synthleak.releases.lm import steering, votes  # noqa: E402
+from synthleak.releases.lm import evolution, steering  # noqa: E402
 from synthleak.releases.lm.fleet.training import Trainer  # noqa: E402
 from synthleak.releases.release import Request, Synthetic  # noqa: E402
 
@@ -90,7 +90,7 @@ def watched(made: AugPe | EpsVec, requests: Sequence[Request]) -> list[World]:
         total.copy_(torch.from_numpy(np.random.default_rng(0).normal(size=total.shape)))
 
     with pytest.MonkeyPatch.context() as swapped:
-        swapped.setattr(votes, "noised", noised)
+        swapped.setattr(evolution, "noised", noised)
         swapped.setattr(steering, "noised", noised)
         swapped.setattr(steering, "_add_noise", add_noise)
         # Public texts go by the settings; here they are the same whatever those are.

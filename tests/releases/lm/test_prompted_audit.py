@@ -39,7 +39,7 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
                 {"kind": "epsvec", "candidates": 3, "references": 2, **shared, "encoder": "static"},
                 {"kind": "dpsgd", **{k: v for k, v in shared.items() if k != "encoder"}},
             ],
-            evidence={"families": ["bigram_logprob"]},
+            evidence={"families": ["bigram_logprob"], "model": True},
         )
 
     audit = run(spec("short notes"), tmp_path / "run", runtime=Runtime(workers=1))
@@ -48,6 +48,9 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
     assert not audit.claim(steered).promises
     assert [row.generator for row in audit.tables["utility"][1]] == ["augpe", "epsvec", "dpsgd"]
     assert len(audit.cells) > 0
+    _, rungs = audit.tables["ladder"]
+    signals = [row.signal.split()[0] for row in rungs if row.rung == "model"]
+    assert signals[:2] == ["model_votes", "model_projection"] and len(signals) == 3
     # Evidence is read with the encoder of one of them; the page warns of the other.
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Another encoder in epsvec" in page and "Another encoder in augpe" not in page

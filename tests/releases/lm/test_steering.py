@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("transformers")
 
 from support.oracles import steering as oracle  # noqa: E402
 from support.tiny_backbone import RECORDS, ask, side_of, tiny_shared_backbone, write_backbone  # noqa: E402
+from synthleak.corpus.corpus import Record  # noqa: E402
 from synthleak.encoders.builtin.hashing import Hashing  # noqa: E402
 from synthleak.releases.generators.epsvec import EpsVec  # noqa: E402
 from synthleak.releases.lm import steering as steps  # noqa: E402
@@ -184,7 +186,7 @@ def vectors_of(made: EpsVec, request: Request) -> tuple[steps.Groups, torch.Tens
     steering = steps.Steering(made, [request])
     texts = steering.public_texts()
     groups = steering.groups(texts)
-    return groups, steering.vectors(groups, texts).vectors
+    return groups, steering.vectors(groups, texts)[0].vectors
 
 
 def test_vectors_have_length_alpha_and_fresh_noise(folder: str) -> None:
@@ -287,3 +289,57 @@ def test_public_texts_do_not_depend_on_private_data(folder: str) -> None:
         steering.classes = [[labels]]
         again = steering.public_texts()
         assert again[labels] == first[labels]
+
+
+@pytest.mark.parametrize("scope", ["class", "corpus"])
+@pytest.mark.parametrize("epsilon", [math.inf, 8.0])
+def test_projections_of_records_equal_a_plain_loop(
+    folder: str, monkeypatch: pytest.MonkeyPatch, scope: str, epsilon: float
+) -> None:
+    read, add_noise = steps.reference_statistics, steps._add_noise
+    references, sums = [], []
+
+    def statistics(*args: Any) -> Any:
+        references.append(read(*args))
+        return references[0]
+
+    def noise(total: torch.Tensor, *rest: Any) -> None:
+        add_noise(total, *rest)
+        sums.append(total.clone())
+
+    monkeypatch.setattr(steps, "reference_statistics", statistics)
+    monkeypatch.setattr(steps, "_add_noise", noise)
+    made = generator(folder, scope=scope)
+    steering = steps.Steering(made, [ask(epsilon), ask(epsilon, seed=2, records=RECORDS[:8])])
+    texts = steering.public_texts()
+    groups = steering.groups(texts)
+    asked = (*RECORDS[:4], Record("other", "of no class", ("never",)))
+    plain = steering.vectors(groups, texts)[0].vectors
+    vectors, scores = steering.vectors(groups, texts, asked)
+    assert torch.equal(vectors.vectors, plain)
+    expected = np.zeros((2, len(asked)))
+    (reference, *_), (total, *_) = references, sums
+    model = steering._shared.backbone.model
+    for group, (instance, labels) in enumerate(zip(groups.instance, groups.labels, strict=True)):
+        for row, record in enumerate(asked):
+            if record.labels != labels:
+                continue
+            (text,) = steering._tokenizer.encode([f" {record.text}"])
+            for number, layer in enumerate(vectors.layers):
+                state = oracle.mean_state(model, groups.prompts[group], text[:8], layer)
+                apart = oracle.difference(state, reference.means[group, number].tolist())
+                spread = float(reference.spread[instance, number])
+                bound = made.clip * spread if math.isfinite(epsilon) else math.inf
+                share = min(1.0, bound / oracle.norm(apart))
+                direction = total[group if scope == "class" else instance, number].tolist()
+                product = sum(a * b for a, b in zip(apart, direction, strict=True))
+                expected[instance, row] += share * product / spread**2
+    assert np.allclose(scores[:, :, 0], expected, rtol=1e-4, atol=1e-4)
+    assert np.count_nonzero(expected) >= 4 and not expected[:, -1].any()
+
+
+def test_scores_do_not_change_a_steered_release(folder: str) -> None:
+    requests, made = [ask(8.0), ask(8.0, seed=2)], generator(folder)
+    scored = list(made.generate_and_score(requests, RECORDS[:3]))
+    assert [release for release, _ in scored] == list(made.generate_many(requests))
+    assert [scores.shape for _, scores in scored] == [(3, 1)] * 2

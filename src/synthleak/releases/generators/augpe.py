@@ -22,8 +22,9 @@ from pydantic import Field, field_validator, model_validator
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.runtime import Resources
+from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma
-from synthleak.releases.generator import generators
+from synthleak.releases.generator import Floats, generators
 from synthleak.releases.lm.generator import Prompted, timed
 from synthleak.releases.lm.prompts import (
     LABELLED,
@@ -198,12 +199,22 @@ class AugPe(Prompted):
             )
         return key
 
-    def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The noised votes of the texts that a record would vote for; none from an address.
+
+        Texts from an address would have to be paid for once more where releases are there already.
+        """
+        return ("votes",) * (self.address is None)
+
+    def _fleet(
+        self, requests: Sequence[Request], records: Sequence[Record]
+    ) -> list[tuple[list[Synthetic], Floats]]:
         from synthleak.releases.lm.evolution import evolved
 
         with timed("loading the backbone"):
             writer = self.writer(requests[0])
-        return evolved(self, writer, requests)
+        return evolved(self, writer, requests, records)
 
     def writer(self, request: Request) -> Writer:
         one_line = on_one_line(request.public)

@@ -17,8 +17,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from synthleak.corpus.corpus import Record
 from synthleak.releases.claim import GaussianEvent, gaussian_sigma, remaining_sigma
-from synthleak.releases.generator import generators
+from synthleak.releases.generator import Floats, generators
 from synthleak.releases.lm.generator import Prompted
 from synthleak.releases.lm.prompts import RANDOM, STYLES, with_placeholders
 from synthleak.releases.release import Request, Synthetic
@@ -116,10 +117,17 @@ class EpsVec(Prompted):
         )
         return votes, sums
 
-    def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """A record's difference to the mean of its class, projected on the noised sums."""
+        return ("projection",)
+
+    def _fleet(
+        self, requests: Sequence[Request], records: Sequence[Record]
+    ) -> list[tuple[list[Synthetic], Floats]]:
         from synthleak.releases.lm.backbone import require_llm
 
         require_llm()
         from synthleak.releases.lm.steering import steered
 
-        return steered(self, requests)
+        return steered(self, requests, records)

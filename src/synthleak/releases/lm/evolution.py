@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from synthleak.core.seeds import derive, digest, stream
-from synthleak.corpus.corpus import Labels
+from synthleak.corpus.corpus import Labels, Record
 from synthleak.encoders.encoder import Encoder, Vectors
+from synthleak.releases.generator import Floats
 from synthleak.releases.lm.generator import timed
 from synthleak.releases.lm.prompts import degenerate, described, fill, labelled
-from synthleak.releases.lm.votes import Population, Quota, histogram, survivors, vectors_of
+from synthleak.releases.lm.votes import (
+    Population,
+    Quota,
+    histogram,
+    noised,
+    survivors,
+    vectors_of,
+    votes_near,
+)
 from synthleak.releases.release import Public, Request, Synthetic
 
 if TYPE_CHECKING:
@@ -80,17 +89,23 @@ class _Instance:
     private: dict[Labels, Vectors]
     rng: np.random.Generator
     population: Population
+    scores: Floats
 
 
-def evolved(generator: AugPe, writer: Writer, requests: Sequence[Request]) -> list[list[Synthetic]]:
-    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+def evolved(
+    generator: AugPe, writer: Writer, requests: Sequence[Request], records: Sequence[Record] = ()
+) -> list[tuple[list[Synthetic], Floats]]:
+    """Return a release per request, and what its votes say of records (docs/method.md §16).
+
+    All requests are one cell's: they share N, ε, size and public side.
+    """
     try:
-        instances = Evolution(generator, writer, requests[0].public).run(requests)
+        instances = Evolution(generator, writer, requests[0].public).run(requests, records)
     finally:  # what was used is paid for, also where a run breaks off
         writer.tell()
     return [
-        [Synthetic(text, labels) for text, labels in zip(last.texts, last.labels, strict=True)]
-        for last in (instance.population for instance in instances)
+        ([Synthetic(*one) for one in zip(last.texts, last.labels, strict=True)], instance.scores)
+        for instance, last in ((instance, instance.population) for instance in instances)
     ]
 
 
@@ -100,20 +115,26 @@ class Evolution:
     def __init__(self, generator: AugPe, writer: Writer, public: Public) -> None:
         self._generator, self._writer, self._public = generator, writer, public
 
-    def run(self, requests: Sequence[Request]) -> list[_Instance]:
-        """Return the instances after all rounds."""
+    def run(self, requests: Sequence[Request], records: Sequence[Record] = ()) -> list[_Instance]:
+        """Return the instances after all rounds; each adds up its noised votes near the records."""
         with timed("vectors of private records"):
-            private = self._private_vectors(requests)
+            private = self._private_vectors([request.records for request in requests], requests)
+            (asked,) = self._private_vectors([records], requests)
+        rows: dict[Labels, list[int]] = defaultdict(list)
+        for row, record in enumerate(records):
+            rows[record.labels].append(row)
         rounds = self._generator.rounds  # RANDOM texts, then VARIATION texts in all but the last
         with timed("RANDOM texts", 0, 1 / rounds):
-            instances = self._begin(requests, private)
+            instances = self._begin(requests, private, len(records))
         sigma = self._generator.sigma(requests[0])
         for number in range(1, rounds + 1):
             with timed(f"votes of round {number}"):
                 for instance in instances:
                     old = instance.population
-                    counts = histogram(old, instance.private)
-                    going = survivors(old, counts, instance.quota, sigma, instance.rng)
+                    votes = noised(histogram(old, instance.private), sigma, instance.rng)
+                    for labels, near in votes_near(old, votes, asked).items():
+                        instance.scores[rows[labels], 0] += near
+                    going = survivors(old, votes, instance.quota, instance.rng)
                     instance.population = old.keep(going)
             if number < rounds:
                 title = f"VARIATION texts of round {number}"
@@ -121,21 +142,23 @@ class Evolution:
                     self._vary(instances, number)
         return instances
 
-    def _private_vectors(self, requests: Sequence[Request]) -> list[dict[Labels, Vectors]]:
-        """Return the vectors of each request's records by class; a text is encoded once for all."""
-        different = sorted({record.text for request in requests for record in request.records})
+    def _private_vectors(
+        self, sets: Sequence[Sequence[Record]], requests: Sequence[Request]
+    ) -> list[dict[Labels, Vectors]]:
+        """Return the vectors of each set's records by class; a text is encoded once for all."""
+        different = sorted({record.text for records in sets for record in records})
         vectors = vectors_of(self._generator.encoder, different, requests[0].store)
         row = {text: number for number, text in enumerate(different)}
         by_class = []
-        for request in requests:
+        for records in sets:
             rows_of: dict[Labels, list[int]] = {}
-            for record in request.records:
+            for record in records:
                 rows_of.setdefault(record.labels, []).append(row[record.text])
             by_class.append({labels: vectors[rows] for labels, rows in rows_of.items()})
         return by_class
 
     def _begin(
-        self, requests: Sequence[Request], private: Sequence[dict[Labels, Vectors]]
+        self, requests: Sequence[Request], private: Sequence[dict[Labels, Vectors]], scored: int
     ) -> list[_Instance]:
         """Write the first populations, from prompts alone."""
         quotas = [Counter(self._generator.classes(request)) for request in requests]
@@ -156,7 +179,9 @@ class Evolution:
             part = slice(start, start + len(labels[number]))
             population = Population(tuple(labels[number]), tuple(texts[number]), vectors[part])
             rng = stream(request.seed, "votes")
-            instances.append(_Instance(request, quotas[number], private[number], rng, population))
+            scores = np.zeros((scored, 1))
+            quota, vectors_by_class = quotas[number], private[number]
+            instances.append(_Instance(request, quota, vectors_by_class, rng, population, scores))
             start = part.stop
         return instances
 

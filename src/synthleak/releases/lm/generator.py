@@ -16,9 +16,9 @@ from synthleak.core.engine.progress import span, tell
 from synthleak.core.errors import UserError
 from synthleak.core.seeds import digest, stream
 from synthleak.core.spec import EncoderSection
-from synthleak.corpus.corpus import Labels
+from synthleak.corpus.corpus import Labels, Record
 from synthleak.encoders.encoder import Encoder, encoders
-from synthleak.releases.generator import AccountedGenerator
+from synthleak.releases.generator import AccountedGenerator, Floats
 from synthleak.releases.lm.backbone import SMOLLM2
 from synthleak.releases.release import Request, Synthetic
 
@@ -133,18 +133,26 @@ class Prompted(LanguageModel):
 
     def generate_many(self, requests: Sequence[Request]) -> Iterator[Sequence[Synthetic]]:
         """Make the releases of one fleet after another; they are kept as they come."""
+        yield from (release for release, _ in self.generate_and_score(requests, ()))
+
+    def generate_and_score(
+        self, requests: Sequence[Request], records: Sequence[Record], *, sample: bool = True
+    ) -> Iterator[tuple[Sequence[Synthetic], Floats]]:
+        """Make the releases of one fleet after another, and score records by what each learnt."""
         for start in range(0, len(requests), self.batch):
             part = requests[start : start + self.batch]
             with span(start, start + len(part)):
-                releases = self._fleet(part)
-            yield from releases
+                made = self._fleet(part, records)
+            yield from ((release if sample else [], scores) for release, scores in made)
 
     def check(self) -> None:
         self.encoder.check()
 
     @abstractmethod
-    def _fleet(self, requests: Sequence[Request]) -> list[list[Synthetic]]:
-        """Return the releases of one fleet."""
+    def _fleet(
+        self, requests: Sequence[Request], records: Sequence[Record]
+    ) -> list[tuple[list[Synthetic], Floats]]:
+        """Return the releases of one fleet, each with the scores of the records."""
 
 
 @contextmanager

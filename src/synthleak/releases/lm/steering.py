@@ -26,8 +26,9 @@ from torch import Tensor
 
 from synthleak.core.errors import GeneratorError
 from synthleak.core.seeds import derive, digest, stream
-from synthleak.corpus.corpus import Labels
+from synthleak.corpus.corpus import Labels, Record
 from synthleak.encoders.encoder import Encoder, Vectors
+from synthleak.releases.generator import Floats
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.generator import timed
@@ -280,6 +281,22 @@ def clipped_sums(
     others add up to does not depend on it.
     """
     total = torch.zeros_like(means, dtype=torch.float64)
+    parts = _differences(shared, texts, group, means, bounds, layers, tokens_at_once)
+    for _, where, difference in parts:
+        total.index_add_(0, where, difference)
+    return total
+
+
+def _differences(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    group: NDArray[np.int64],
+    means: Tensor,
+    bounds: Tensor | None,
+    layers: Sequence[int],
+    tokens_at_once: int,
+) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
+    """Yield rows, their groups, and the clipped differences `[row, layer, d]` to their means."""
     for rows, states in mean_states(shared, texts, layers, tokens_at_once):
         where = torch.from_numpy(group[rows]).to(means.device)
         difference = states - means[where]
@@ -287,8 +304,30 @@ def clipped_sums(
             norms = torch.linalg.vector_norm(difference, dim=2, dtype=torch.float64)
             share = (bounds[where] * MARGIN / norms.clamp(min=1e-30)).clamp(max=1)
             difference = difference * share.to(difference.dtype)[:, :, None]
-        total.index_add_(0, where, difference.double())
-    return total
+        yield rows, where, difference.double()
+
+
+def projections(
+    shared: SharedBackbone,
+    texts: Sequence[PromptedText],
+    group: NDArray[np.int64],
+    means: Tensor,
+    bounds: Tensor | None,
+    layers: Sequence[int],
+    tokens_at_once: int,
+    sums: Tensor,
+    spread: Tensor,
+) -> NDArray[np.float64]:
+    """Return each text's clipped difference times the noised sum of its group, over all layers.
+
+    `sums[g, l]` are the sums, and `spread[g, l]` the unit that a layer's noise is counted in.
+    """
+    found = np.zeros(len(texts))
+    parts = _differences(shared, texts, group, means, bounds, layers, tokens_at_once)
+    for rows, where, difference in parts:
+        products = (difference * sums[where]).sum(dim=2) / spread[where].clamp(min=1e-30).square()
+        found[rows] = products.sum(dim=1).cpu().numpy()
+    return found
 
 
 def noise_of(seed: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -305,8 +344,17 @@ def unit_vectors(total: Tensor) -> Tensor:
     return torch.where(norms > 0, total / norms.clamp(min=1e-30), torch.zeros_like(total))
 
 
-def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthetic]]:
-    """Return a release per request. All are one cell's: they share N, ε, size and public side."""
+PLACES = 6
+"""Decimals of a projection that are kept: those after them are the rounding of a batch."""
+
+
+def steered(
+    generator: EpsVec, requests: Sequence[Request], records: Sequence[Record] = ()
+) -> list[tuple[list[Synthetic], Floats]]:
+    """Return a release per request, and what its vectors say of records (docs/method.md §16).
+
+    All requests are one cell's: they share N, ε, size and public side.
+    """
     with timed("loading the backbone"):
         steering = Steering(generator, requests)
     with timed("writing public texts"):
@@ -314,9 +362,9 @@ def steered(generator: EpsVec, requests: Sequence[Request]) -> list[list[Synthet
     with timed("votes"):
         groups = steering.groups(texts)
     with timed("reading texts for the vectors"):
-        vectors = steering.vectors(groups, texts)
+        vectors, scores = steering.vectors(groups, texts, records)
     with timed("sampling the releases", 0, 1):
-        return steering.sampled(groups, vectors)
+        return list(zip(steering.sampled(groups, vectors), scores, strict=True))
 
 
 class Steering:
@@ -409,8 +457,13 @@ class Steering:
         tokens = self._tokenizer.encode_plain(prompts)
         return Groups(np.array(instance), tuple(names), tuple(tokens))
 
-    def vectors(self, groups: Groups, texts: Mapping[Labels, ClassTexts]) -> SteeringVectors:
-        """Return the vectors of every group: from its clipped sum, noised."""
+    def vectors(
+        self, groups: Groups, texts: Mapping[Labels, ClassTexts], records: Sequence[Record] = ()
+    ) -> tuple[SteeringVectors, Floats]:
+        """Return the vectors of every group, from its clipped sum, noised.
+
+        With them come the projections of the records on the noised sums, `[request, record, 1]`.
+        """
         generator, shared, request = self._generator, self._shared, self._requests[0]
         layers = generator.layers_of(int(shared.backbone.model.config.num_hidden_layers))
         prompt = max(map(len, groups.prompts))
@@ -436,12 +489,32 @@ class Steering:
             owner = torch.arange(count, device=shared.device)
         scale = bounds * generator.vector_sigma(request, len(layers))
         _add_noise(total, owner, scale, self._requests)
+        instance = torch.from_numpy(groups.instance).to(shared.device)
+        sums = total if generator.scope == "class" else total[instance]
+        rows, asked = self._asked_about(groups, records)
+        values = projections(
+            *(shared, *self._prompted(groups, asked), reference.means, limit, layers, at_once),
+            *(sums, reference.spread[instance]),
+        )
+        scores = np.zeros((len(self._requests), len(records), 1))
+        whose = np.repeat(groups.instance, [len(of_group) for of_group in rows])
+        scores[whose, [row for of_group in rows for row in of_group], 0] = values.round(PLACES)
         units = reference.norms / generator.part if generator.unit == "auto" else generator.unit
         length = generator.strength(request) * units * torch.ones_like(reference.norms)
         vectors = unit_vectors(total) * length[owner][:, :, None].to(total.dtype)
         if generator.scope == "corpus":
-            vectors = vectors[torch.from_numpy(groups.instance).to(shared.device)]
-        return SteeringVectors(layers, vectors.cpu())
+            vectors = vectors[instance]
+        return SteeringVectors(layers, vectors.cpu()), scores
+
+    def _asked_about(
+        self, groups: Groups, records: Sequence[Record]
+    ) -> tuple[list[list[int]], list[list[str]]]:
+        """Return the places and texts of the records of each group's class."""
+        rows = [
+            [row for row, record in enumerate(records) if record.labels == labels]
+            for labels in groups.labels
+        ]
+        return rows, [[records[row].text for row in of_group] for of_group in rows]
 
     def _private(self, groups: Groups) -> list[list[str]]:
         """Return the private texts of each group; a class that is not generated has no group."""

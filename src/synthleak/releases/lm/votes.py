@@ -25,29 +25,35 @@ _SLACK = 1e-12
 """An upper bound on the rounding error of a product in double precision, relative to squares."""
 
 
-def count_votes(private: Vectors, texts: Vectors) -> Counts:
-    """Return how many private vectors have each text as their nearest by L2, the first of ties.
+def nearest_texts(private: Vectors, texts: Vectors) -> NDArray[np.int64]:
+    """Return the text that is nearest to each private vector by L2, the first of ties.
 
     A vote depends on its own vector alone, to the last bit. The rounding of a product of all
     records with all texts depends on their number, so other records could break ties between equal
     texts. So the product only preselects; texts within its rounding error are compared one by one.
-
-    >>> texts = np.array([[0, 0], [3, 0], [3, 0]], dtype=np.float32)
-    >>> count_votes(np.array([[1, 0], [2, 0], [9, 9]], dtype=np.float32), texts).tolist()
-    [1.0, 2.0, 0.0]
     """
     if not len(private):
-        return np.zeros(len(texts))
+        return np.zeros(0, dtype=np.int64)
     x, y = private.astype(np.float64), texts.astype(np.float64)
     lengths = (y * y).sum(axis=1)
     product = lengths - 2 * x @ y.T
     slack = _SLACK * ((x * x).sum(axis=1) + lengths.max())
     close = product <= (product.min(axis=1) + slack)[:, None]
-    nearest = close.argmax(axis=1)
+    nearest: NDArray[np.int64] = close.argmax(axis=1)
     for row in np.flatnonzero(close.sum(axis=1) > 1):
         positions = np.flatnonzero(close[row])
         nearest[row] = positions[((y[positions] - x[row]) ** 2).sum(axis=1).argmin()]
-    return np.bincount(nearest, minlength=len(texts)).astype(np.float64)
+    return nearest
+
+
+def count_votes(private: Vectors, texts: Vectors) -> Counts:
+    """Return how many private vectors have each text as their nearest.
+
+    >>> texts = np.array([[0, 0], [3, 0], [3, 0]], dtype=np.float32)
+    >>> count_votes(np.array([[1, 0], [2, 0], [9, 9]], dtype=np.float32), texts).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    return np.bincount(nearest_texts(private, texts), minlength=len(texts)).astype(np.float64)
 
 
 def noised(counts: Counts, sigma: float, rng: np.random.Generator) -> Counts:
@@ -109,15 +115,25 @@ def histogram(population: Population, private: Mapping[Labels, Vectors]) -> Coun
     return counts
 
 
+def votes_near(
+    population: Population, votes: Counts, asked: Mapping[Labels, Vectors]
+) -> dict[Labels, Counts]:
+    """Return the noised votes of the text that each vector would vote for; none without a class."""
+    return {
+        labels: votes[positions][nearest_texts(asked[labels], population.vectors[positions])]
+        for labels, positions in population.of_class().items()
+        if labels in asked
+    }
+
+
 def survivors(
-    population: Population, counts: Counts, quota: Quota, sigma: float, rng: np.random.Generator
+    population: Population, votes: Counts, quota: Quota, rng: np.random.Generator
 ) -> list[int]:
     """Return the selected texts: of each class its quota, those with most noised votes.
 
-    Every bin gets noise, and negatives become 0. Ties, zeros included, are broken at random, so a
-    class without votes is selected from like any other.
+    Ties, zeros included, are broken at random, so a class without votes is selected from like any
+    other.
     """
-    votes = noised(counts, sigma, rng)
     going: list[int] = []
     for labels, positions in population.of_class().items():
         order = ranked(votes[positions], rng)[: quota[labels]]
