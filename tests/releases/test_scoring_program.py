@@ -13,6 +13,7 @@ import pytest
 
 from support.specs import tiny_spec
 from synthleak.audit.run import run
+from synthleak.audit.verify import verify
 from synthleak.core.errors import GeneratorError
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import dump_toml
@@ -151,3 +152,4 @@ def test_an_audit_has_the_rung_of_a_program(make: Make, tmp_path: Path) -> None:
     assert [row["rung"] for row in rows] == ["claim", "model", "S3", "S2", "S1"]
     assert rows[1]["signal"].startswith("model_score") and float(rows[1]["auc"]) == 1.0
     assert rows[1]["verdict"] == "leak found"
+    assert verify(tmp_path / "run", replay=8, trust_plugins=True).verified
