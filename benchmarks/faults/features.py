@@ -47,7 +47,7 @@ SETTINGS = (
 PLACES = (
     *("out/page{}", "out/results/page{}", "out/store/page{}", "out", ".", "", "/dev/null"),
     *("/dev/full{}", "/proc/page{}", "out/cells.csv", "out/manifest.json", "x" * 300 + "{}"),
-    *("s.toml", "d.jsonl", "out/a\nb{}", "out/\x1b[2J{}", "out/é 日{}", "d.jsonl/x{}"),
+    *("s.toml", "d.jsonl", "out/a\nb{}", "out/\x1b[2J{}", "out/é 日{}"),
     *("out/results/cells.csv", "out/report.html", "out/page", "out/page.exe"),
 )
 WORDS = (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -30,7 +32,7 @@ from synthleak.report.first_screen import next_steps
 from synthleak.report.html import render
 from synthleak.report.page import Page, Said
 from synthleak.report.sections import TOPICS, VERDICT, level, proxy_columns, record_sheet
-from synthleak.report.writing import HOW, as_shown, policy, words_in
+from synthleak.report.writing import HOW, Column, as_shown, packed, policy, sheet, words_in
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,15 @@ def test_every_statistic_has_its_own_heading(audit: Audit) -> None:
         assert len({*titles}) == len(titles)
         for item in statistics[1:]:
             assert {item.heading, f"{item.heading}: chance limit"} <= {*titles}
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_a_number_that_json_lacks_does_not_break_the_page(rows: int) -> None:
+    values = [0.25, math.nan, math.inf, -math.inf, None]
+    found = [SimpleNamespace(auc=values[place % 5]) for place in range(rows)]
+    content = sheet("strange", found, [Column("auc", "AUC", "figure")])
+    packed(content)
+    assert content["columns"][0]["values"][:5] == [0.25, None, "inf", None, None][:rows]
 
 
 @example(399 / 4000, "chance")

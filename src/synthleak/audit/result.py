@@ -372,7 +372,8 @@ class Audit:
             with self.folder.naming_purge():
                 texts = [t for cell in self.setup.cells for t in nearest_texts(self.setup, cell)]
             results = replace(results, nearest_texts=tuple(texts))
-        page = render(results, include_text=include_text)
+        with self.folder.reading():
+            page = render(results, include_text=include_text)
         if path is None and not include_text:
             self.folder.rewrite_report(page)
             return self.folder.root / REPORT

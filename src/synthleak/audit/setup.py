@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -128,14 +129,8 @@ def generator_of(setup: Setup, cell: Cell) -> Generator:
 
 def records_at(setup: Setup, positions: Sequence[int]) -> tuple[Record, ...]:
     """Return the records at these positions of the corpus."""
-    try:
+    with _known():
         return tuple(setup.corpus.all_records[position] for position in positions)
-    except IndexError:
-        raise StoreError(
-            "a pool or a plan names a record that the corpus does not have",
-            "store",
-            "run the spec in another folder",
-        ) from None
 
 
 def record_keys(setup: Setup, positions: Sequence[int]) -> list[str]:
@@ -144,7 +139,20 @@ def record_keys(setup: Setup, positions: Sequence[int]) -> list[str]:
     if not memory:
         records = enumerate(setup.corpus.all_records)
         memory.update({place: digest(record.text, record.labels) for place, record in records})
-    return [memory[position] for position in positions]
+    with _known():
+        return [memory[position] for position in positions]
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    try:
+        yield
+    except LookupError:
+        raise StoreError(
+            "a pool or a plan names a record that the corpus does not have",
+            "store",
+            "run the spec in another folder",
+        ) from None
 
 
 def target_names(setup: Setup, pool: str) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ from synthleak.audit.steps.releases import (
 from synthleak.audit.steps.work import at_present_look, said_of_history
 from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell, counted
-from synthleak.core.errors import Damaged, MissingExtra, StoreError, UserError
+from synthleak.core.errors import Damaged, MissingExtra, StoreError, SynthleakError, UserError
 from synthleak.core.locations import Location, locate
 from synthleak.core.registry import check_trusted, trusting
 from synthleak.core.runtime import single_threaded
@@ -119,11 +119,16 @@ def compared(what: str, differing: Sequence[str], whole: str) -> Finding:
 
 
 def unless_damaged(what: str, compare: Callable[[], Finding]) -> Finding:
-    """Turn what is damaged on the way into a difference."""
+    """Turn what is damaged on the way into a difference, or does not fit together."""
     try:
         return compare()
     except Damaged as error:
         return Finding(what, DIFFERS, error.what)
+    except (SynthleakError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        why = f"what is stored does not fit together ({type(error).__name__})"
+        return Finding(what, DIFFERS, f"{why}: it was altered, or this is a bug")
 
 
 def is_stored(store: Store, name: str, data: bytes) -> bool:

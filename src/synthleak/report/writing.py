@@ -137,10 +137,12 @@ def sheet(table: str, rows: Sequence[Any], columns: Sequence[Column]) -> dict[st
             words = list(dict.fromkeys(values))
             number = {word: place for place, word in enumerate(words)}
             content |= {"words": words, "values": [number[value] for value in values]}
-        elif len(rows) >= MANY and column.how in PLACES:
-            content["values"] = as_shown(values, column.how)
-        else:  # JSON has no ∞
-            content["values"] = ["inf" if v is not None and math.isinf(v) else v for v in values]
+        else:
+            shown = len(rows) >= MANY and column.how in PLACES
+            content["values"] = [
+                value if value is None or math.isfinite(value) else "inf" if value > 0 else None
+                for value in (as_shown(values, column.how) if shown else values)
+            ]  # JSON has no ∞, and no NaN
         packed.append(content)
     return {"table": table, "rows": len(rows), "columns": packed}
 
