@@ -31,6 +31,7 @@ TOGETHER = (
     ("dm-tree", "wrapt"),
     ("joblib", "cloudpickle"),
     ("requests", "urllib3", "certifi", "idna", "charset-normalizer"),
+    ("pytest", "pluggy", "iniconfig"),
     *((name,) for name in ("absl-py", "attrs", "click", "dp-accounting", "filelock", "gguf")),
     *((name,) for name in ("mpmath", "PyYAML", "rapidfuzz", "safetensors")),
     *((name,) for name in ("threadpoolctl", "tomli-w", "tqdm")),
