@@ -380,7 +380,7 @@ def test_too_few_members_cannot_say(held_out: int, tmp_path: Path) -> None:
     assert all(row.power_auc is None or row.power_auc > 0.9 for row in audit.cells)
     assert undecided(parse_gate("leak_found"), audit.cells) == audit.cells
     report, said = _pages(audit, tmp_path)
-    assert "of 100 recognised" not in report and 'class="dots"' not in report
+    assert "of 100 are picked out" not in report and 'class="dots"' not in report
     assert "Undecided: this check cannot tell." in said
     assert "Too few to say who can be recognised." in said
 
@@ -390,8 +390,8 @@ def test_few_members_are_counted_without_dots(tmp_path: Path) -> None:
     audit = synthleak.check(texts[:12], texts[12:312], texts[312:], random_split=True)
     assert audit.leak_found is False
     report, said = _pages(audit, tmp_path)
-    assert "of 12 members recognised; guessing gets up to " in said
-    assert "of 100 recognised" not in report and 'class="dots"' not in report
+    assert "of 12 members are picked out; guessing picks out up to " in said
+    assert "of 100 are picked out" not in report and 'class="dots"' not in report
 
 
 def _pages(audit: synthleak.Audit, folder: Path) -> tuple[str, str]:

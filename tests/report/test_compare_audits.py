@@ -17,7 +17,7 @@ from synthleak.audit.finished import compare
 from synthleak.cli.reading import compare as command
 from synthleak.core.errors import UserError
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.report.compare import render_comparison
+from synthleak.report.compare import LESS, MORE, SAME, DifferenceLine, render_comparison
 
 GAME = {"instances": 12, "records": 30, "rounds": 4, "candidates": 5}
 
@@ -57,6 +57,58 @@ def test_the_same_plan_gives_paired_differences(run_audit: Callable[..., Audit])
     assert [cell.audit for cell in made.cells] == ["before", "after"]
     assert [cell.auc for cell in made.cells] == [fitted[0].value, fitted[1].value]
     assert made.audits[0].headline and made.cells[0].claim == "none" != made.cells[1].claim
+
+
+def test_a_comparison_begins_with_what_it_shows(run_audit: Callable[..., Audit]) -> None:
+    before = run_audit("before", generator=ngram(float("inf")))
+    after = run_audit("after", generator=ngram(2.0))
+    other = run_audit("sizes", generator=ngram(float("inf")), game=GAME | {"records": 28})
+    made = compare([("before", before), ("after", after), ("sizes", other)])
+    (line,) = made.differences
+    assert (line.p_holm or 0) <= 0.05 or line.low <= 0 <= line.high
+    said = line.result if line.result == SAME else f"{line.result} in 1 of 1 comparisons"
+    assert made.conclusion == (
+        f"after against before: {said}. sizes and before cannot be subtracted: read each by itself."
+    )
+    html = render_comparison(made).decode()
+    assert html.index(made.conclusion) < html.index("What each says")
+    assert html.count(made.cells[0].badge) >= 2 and f">{line.result}</span>" in html
+    same = compare([("one", before), ("two", before)])
+    assert same.conclusion == "two against one: no difference shown."
+
+
+@pytest.mark.parametrize(
+    ("p", "difference", "result"),
+    [(0.04, -0.2, LESS), (0.04, 0.2, MORE), (0.06, 0.2, SAME), (None, 0.2, SAME)],
+)
+def test_a_difference_is_named_only_where_its_test_rejects(
+    p: float | None, difference: float, result: str
+) -> None:
+    line = DifferenceLine("few", "a", "x", "b", "y", difference, 0.0, 0.0, 0.0, p, True)
+    assert line.result == result
+
+
+def test_intervals_of_several_differences_have_the_level_of_the_test(
+    run_audit: Callable[..., Audit],
+) -> None:
+    both = run_audit("both", generator=ngram(float("inf"), 2.0))
+    seed = run_audit("both-seed", generator=ngram(float("inf"), 2.0), seed=4)
+    lines = compare([("both", both), ("seed", seed)]).differences
+    if not lines:  # another seed may select other records
+        lines = compare([("both", both), ("again", both)]).differences
+    assert len(lines) == 2
+    for line in lines:
+        assert line.p_holm is not None
+        assert (line.p_holm > 0.05) == (line.low <= 0 <= line.high)
+
+
+def test_checks_are_not_subtracted_and_it_is_said(checked: Audit) -> None:
+    made = compare([("one", checked), ("two", checked)])
+    assert not made.differences
+    assert made.reasons == (
+        "two and one: each check has one release, so that no interval of a difference is known",
+    )
+    assert made.conclusion == "two and one cannot be subtracted: read each by itself."
 
 
 def test_audits_folders_and_pairs_may_be_mixed(run_audit: Callable[..., Audit]) -> None:

@@ -123,7 +123,7 @@ def test_a_row_says_whether_a_leak_is_strong_or_a_trace(results: AuditResults) -
         assert {one.label for one in decisions(Page(changed))} == {label}
         rows = text_of(first_rows(render(changed).decode()))
         assert rows.count(label) == rows.count(answer) == 2
-        assert ("nobody beyond guessing" in rows) == (value == 0.05)
+        assert ("Nobody is recognised from one release" in rows) == (value == 0.05)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,15 @@ def test_a_row_of_a_check_counts_the_copied(checked: Audit, checked_page: str) -
     members = len(checked.results.cells[0].measurements.records)
     said = f"{row.copied_members} of {members} members , and {row.copied_holdout} of"
     assert said in text_of(first_rows(checked_page))
+
+
+def test_named_members_are_the_one_count_of_a_check(checked: Audit, checked_page: str) -> None:
+    """How many are picked out at 5% false alarms is another number: it stands with the figures."""
+    rows, how = first_rows(checked_page), checked_page[checked_page.index("How we know") :]
+    named = len(checked.named)
+    assert f"{named} of 100 can be recognised" in text_of(rows)
+    assert "picked out" not in text_of(rows) and "picked out" in text_of(how)
+    assert f"100 dots: {named} recognised beyond chance, 0 " in rows
 
 
 def test_an_open_answer_says_what_would_settle_it(results: AuditResults) -> None:
@@ -324,7 +333,7 @@ def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     assert steps(Verdict(FOUND)).startswith("Treat the releases as personal data")
     assert "what could be missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
-        "Do not publish, and withdraw the promise"
+        "Do not publish: treat the releases as personal data, and withdraw the promise"
     )
     rate = 0.05
     assert steps(Verdict(FOUND)).startswith("Where there is a trace (◐), do not publish")

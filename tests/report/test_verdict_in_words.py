@@ -212,21 +212,20 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
             result(Verdict(FOUND), grade="trace", copies=None, rate=WEAK),
             "Do not publish as anonymous yet: there is a trace of a leak, seen only by comparing 10"
             " releases; from one release hardly anybody is recognised more often than by guessing."
-            " What would settle it: stronger privacy or fewer texts, and an audit with more"
-            " releases or more records.",
+            " What would settle it: a larger audit (more releases or more records), or stronger"
+            " privacy or fewer texts and another look.",
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=NO_COPY, rate=replace(WEAK, null=0.6)),
             "Do not publish as anonymous yet: there is a trace of a leak, seen only in all members"
-            " together; nobody is recognised more often than by guessing. What would settle it:"
-            " stronger privacy or fewer texts, and an audit with more members and more held-out"
-            " records.",
+            " together; nobody is recognised more often than by guessing. What would settle it: a"
+            " larger check (more members and more held-out records), or stronger privacy or fewer"
+            " texts and another look.",
         ),
         (
             result(Verdict(NONE_FOUND), copies=NO_COPY),
-            "No leak was found, but a small one could be missed: one that tells a used record from"
-            " an unused one in up to 66 of 100 cases (guessing: 50). What would show smaller leaks:"
-            " more members and more held-out records.",
+            "No leak was found, but a small one could have been missed. What would show smaller"
+            " leaks: more members and more held-out records.",
         ),
         (
             result(Verdict(NONE_FOUND)),
@@ -235,8 +234,8 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
         ),
         (
             result(Verdict(CANNOT_SAY, TOO_FEW), copies=NO_COPY),
-            f"Undecided: {TOO_LITTLE} What would settle it: 50 members and 50 held-out records, or"
-            " 20 and 300.",
+            f"Undecided: {TOO_LITTLE} What would settle it: at least 50 members and 50 held-out"
+            " records, or 20 members and 300 held-out records.",
         ),
         (
             result(Verdict(CANNOT_SAY, TIED), copies=None),

@@ -14,7 +14,7 @@ import click
 from synthleak.cli.gate import Gate
 from synthleak.cli.options import How, command
 from synthleak.cli.output import EXIT_FAILED, columns_of, print_json, print_prose, print_table
-from synthleak.core.cell import counted
+from synthleak.core.cell import counted, format_epsilon
 from synthleak.core.engine.progress import Silent
 from synthleak.core.errors import UserError
 from synthleak.core.locations import Location, write_file
@@ -118,12 +118,6 @@ def lines_of(explanation: Explanation) -> list[str]:
     return text.decode().rstrip("\n").split("\n")
 
 
-COMPARED = (
-    *("audit", "pool", "generator", "epsilon", "auc", "low", "high", "ceiling", "p_holm"),
-    *("power", "claim", "verdict"),
-)
-
-
 @command("compare")
 def compare(folders: tuple[Location, ...], out: Path | None, as_json: bool) -> None:
     from synthleak.audit.finished import compare as compare_audits
@@ -141,11 +135,28 @@ def compare(folders: tuple[Location, ...], out: Path | None, as_json: bool) -> N
 
 
 def _print_compared(compared: Compared) -> None:
+    print_prose(compared.conclusion)
+    click.echo()
     for line in compared.audits:
-        print_prose(f"{line.audit} ({line.corpus}, {line.design}): {line.headline}")
+        print_prose(f"{line.audit}: {line.headline}")
         click.echo()
     print_table(
-        columns_of(compared.cells, COMPARED),
+        [
+            {
+                "audit": line.audit,
+                "pool": line.pool,
+                "generator": line.generator,
+                "ε": format_epsilon(line.epsilon),
+                "verdict": line.badge,
+                "AUC": line.auc,
+                "low": line.low,
+                "high": line.high,
+                "chance limit": line.ceiling,
+                "p": line.p_holm,
+                "claim": line.claim,
+            }
+            for line in compared.cells
+        ],
         title="Cells: AUC of an attacker who fixed the method in advance",
     )
     if compared.differences:
@@ -155,6 +166,7 @@ def _print_compared(compared: Compared) -> None:
                     "pool": line.pool,
                     "first": f"{line.first}: {line.first_cell}",
                     "second": f"{line.second}: {line.second_cell}",
+                    "result": line.result,
                     "second - first": line.difference,
                     "low": line.low,
                     "high": line.high,

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 import synthleak
-from synthleak.analyses.gaps import WHOLE, combine
-from synthleak.core.cell import format_epsilon
-from synthleak.metrics.null import holm
+from synthleak.analyses.gaps import WHOLE, Difference, combine, holm_levels
+from synthleak.core.cell import LEVEL, format_epsilon
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, runtime_script, runtime_style
+from synthleak.report.page import MARKS
 from synthleak.report.results import Results
 from synthleak.report.tables import declared_of
-from synthleak.report.verdict import headline
+from synthleak.report.verdict import LISTED, headline, standing
 from synthleak.report.writing import asset, embedded, filled
 
 if TYPE_CHECKING:
@@ -65,13 +65,23 @@ class CellLine:
     claim: str
     epsilon_lower: float | None
     verdict: str
+    standing: str
+
+    @property
+    def badge(self) -> str:
+        return LISTED[self.standing]
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.standing]
 
 
 @dataclass(frozen=True)
 class DifferenceLine:
     """The second audit's cell minus the first's, where both ask the same question.
 
-    `paired` says whether both played the same plan, so that draws of instances are shared.
+    `paired` says whether both played the same plan, so that draws of instances are shared. The
+    interval has the level of Holm's test: it excludes 0 where p_holm is at most 0.05.
     """
 
     pool: str
@@ -86,11 +96,25 @@ class DifferenceLine:
     p_holm: float | None
     paired: bool
 
+    @property
+    def result(self) -> str:
+        """What the test says: `less leaks`, `more leaks` or `no difference shown`."""
+        if self.p_holm is None or self.p_holm > LEVEL:
+            return SAME
+        return LESS if self.difference < 0 else MORE
+
+
+LESS, MORE, SAME = "less leaks", "more leaks", "no difference shown"
+
 
 @dataclass(frozen=True)
 class Compared:
-    """Audits side by side. `reasons` say what cannot be compared, `cautions` what to mind."""
+    """Audits side by side. `reasons` say what cannot be compared, `cautions` what to mind.
 
+    `conclusion` says in a sentence what the differences show.
+    """
+
+    conclusion: str
     audits: tuple[AuditLine, ...]
     cells: tuple[CellLine, ...]
     differences: tuple[DifferenceLine, ...]
@@ -101,9 +125,10 @@ class Compared:
 def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
     """Put audits side by side; the first is what the others are compared with."""
     first_name, first = audits[0]
-    differences: list[DifferenceLine] = []
+    subtracted: list[tuple[DifferenceLine, Difference]] = []
     reasons: list[str] = []
     cautions: list[str] = []
+    concluded: list[str] = []
     for name, audit in audits[1:]:
         barred = list(_barred(first, audit))
         reasons += [f"{name} and {first_name}: {reason}" for reason in barred]
@@ -111,18 +136,46 @@ def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
         if not barred:
             reasons += [f"{name} and {first_name}: {reason}" for reason in other]
             for pool in pools:
-                differences += _differences((first_name, first), (name, audit), pool)
+                found = list(_differences((first_name, first), (name, audit), pool))
+                subtracted += found
+                if not found:
+                    reasons.append(f"{name} and {first_name}: {_no_interval(audit, pool)}")
         cautions += [f"{name} and {first_name}: {c}" for c in _cautions(first, audit)]
-    adjusted = holm([line.p for line in differences])
+    adjusted = holm_levels([difference.p for _, difference in subtracted])
+    differences = []
+    for (line, difference), (p, level) in zip(subtracted, adjusted, strict=True):
+        low, high = difference.interval(level or LEVEL)
+        differences.append(replace(line, low=low, high=high, p_holm=p))
+    for name, _ in audits[1:]:
+        concluded.append(_concluded(name, first_name, [d for d in differences if d.second == name]))
     return Compared(
+        conclusion=" ".join(concluded),
         audits=tuple(_audit(name, audit) for name, audit in audits),
         cells=tuple(line for name, audit in audits for line in _cells(name, audit)),
-        differences=tuple(
-            replace(line, p_holm=p) for line, p in zip(differences, adjusted, strict=True)
-        ),
+        differences=tuple(differences),
         reasons=tuple(reasons),
         cautions=tuple(dict.fromkeys(cautions)),
     )
+
+
+def _no_interval(audit: Results, pool: str) -> str:
+    """Say why cells of a pool that both audits share are not subtracted."""
+    if audit.check is not None:
+        return "each check has one release, so that no interval of a difference is known"
+    return f"pool {pool}: too few instances, or other attackers, for the interval of a difference"
+
+
+def _concluded(name: str, first: str, differences: Sequence[DifferenceLine]) -> str:
+    """Say in a sentence what the differences of two audits show."""
+    if not differences:
+        return f"{name} and {first} cannot be subtracted: read each by itself."
+    parts = []
+    for result in (LESS, MORE):
+        there = sum(line.result == result for line in differences)
+        if there:
+            parts.append(f"{result} in {there} of {len(differences)} comparisons")
+    said = ", and ".join(parts) or SAME
+    return f"{name} against {first}: {said}."
 
 
 def _audit(name: str, audit: Results) -> AuditLine:
@@ -164,6 +217,7 @@ def _cells(name: str, audit: Results) -> Iterator[CellLine]:
             else "none",
             epsilon_lower=None if bound is None else bound.lower,
             verdict=str(one.verdict),
+            standing=standing(one),
         )
 
 
@@ -230,13 +284,13 @@ def _largest_power(audit: Results) -> float | None:
 
 def _differences(
     first: tuple[str, Results], second: tuple[str, Results], pool: str
-) -> Iterator[DifferenceLine]:
+) -> Iterator[tuple[DifferenceLine, Difference]]:
     for one, other in _matched(_played(first[1], pool), _played(second[1], pool)):
         difference = combine([(1.0, other), (-1.0, one)], WHOLE)
         if difference is None or one.scenarios != other.scenarios:
             continue
         low, high = difference.interval()
-        yield DifferenceLine(
+        line = DifferenceLine(
             pool=pool,
             first=first[0],
             first_cell=one.cell.mechanism,
@@ -249,6 +303,7 @@ def _differences(
             p_holm=None,
             paired=one.plan.fingerprint == other.plan.fingerprint and one.seed == other.seed,
         )
+        yield line, difference
 
 
 def _played(audit: Results, pool: str) -> list[CellData]:

@@ -105,6 +105,10 @@ def decisions(page: Page) -> list[Decision]:
         shown = next(one for one in group if one.cell == result.cell)
         places = cells[shown.cell]
         blank = shown.kind == CANNOT_SAY or result.few is not None
+        measured = result.measurements
+        drawn = _dots_of(measured.crossfit_tpr)
+        if page.given and shown.leaks and measured.named:
+            drawn = dots(round(100 * measured.named / len(measured.records)), 0)
         rows.append(
             Decision(
                 said=shown,
@@ -114,7 +118,7 @@ def decisions(page: Page) -> list[Decision]:
                 row=places[0],
                 power=_power(page, places),
                 records=len(records.get(shown.cell, ())),
-                dots={} if blank else _dots_of(result.measurements.crossfit_tpr),
+                dots={} if blank else drawn,
                 few=result.few,
                 written=written,
                 standing=standing(result),
@@ -223,6 +227,6 @@ def next_steps(page: Page) -> list[str]:
             steps += [words.other_encoder(name, encoder) for name, encoder in other_encoders]
         return [*steps, *[words.CANARIES_LEAK] * bool(canaries)]
     copied = any(_copies_exceed(page, places[0]) for places in page.places("cells").values())
-    if page.rows("nearest") or copied:
+    if (page.rows("nearest") or copied) and BROKEN not in kinds:
         steps.insert(not kinds.isdisjoint({BROKEN, STRONG_LEAK, TRACE}), words.REMOVE)
     return steps

@@ -439,14 +439,10 @@ def _hardly(result: CellResult) -> str:
 
 
 def _small(result: CellResult) -> str:
-    """Say how large a leak could be that was not found, as how often an attacker would be right."""
-    power = result.power
-    if power is None or not math.isfinite(power):
+    """Say that a leak could have been missed; how large it may be stands with the figures."""
+    if result.power is None or not math.isfinite(result.power):
         return "but it is unknown how large a leak could have been missed"
-    return (
-        "but a small one could be missed: one that tells a used record from an unused one"
-        f" in up to {100 * power:.0f} of 100 cases (guessing: 50)"
-    )
+    return "but a small one could have been missed"
 
 
 def _reason(result: CellResult) -> str:
@@ -488,13 +484,15 @@ def settled_by(result: CellResult) -> str | None:
     if result.verdict.leaks and result.canaries and kind != BROKEN:
         wanted = "an audit of the most unusual real records"
     elif kind == TRACE:
-        wanted = f"stronger privacy or fewer texts, and an audit with {more}"
+        larger = f"a larger {'check' if check else 'audit'} ({more})"
+        wanted = f"{larger}, or stronger privacy or fewer texts and another look"
     elif kind == COPIES:
         wanted = "remove the rows that copy members, and check again"
     elif kind == NONE_FOUND:
         return f"What would show smaller leaks: {more}."
     elif kind == CANNOT_SAY:
-        enough = "50 members and 50 held-out records, or 20 and 300" if check else more
+        few = "at least 50 members and 50 held-out records, or 20 members and 300 held-out records"
+        enough = few if check else more
         wanted = {TOO_FEW: enough, TIED: "releases that differ from each other"}.get(
             result.verdict.reason or "", "a holdout that was drawn at random with the members"
         )
