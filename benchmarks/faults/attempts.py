@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -133,9 +132,8 @@ def _typed(home: Path, words: tuple[str, ...], attempt: Attempt) -> Ended:
     interrupt = attempt.interrupt
     while process.poll() is None and (now := time.monotonic() - began) < 3 * SECONDS:
         if interrupt is not None and now > interrupt:
-            with suppress(ProcessLookupError):  # it has no group of its own yet: once more
-                os.killpg(process.pid, signal.SIGINT)
-                interrupt = None
+            os.killpg(process.pid, signal.SIGINT)
+            interrupt = None
         time.sleep(0.01)
     if process.poll() is None:
         os.killpg(process.pid, 9)

@@ -48,11 +48,17 @@ class Started:
         self.returncode: int | None = None
         self._said = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         sys.stdout.flush()
+        ready, begun = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(words, cwd, temporary, user)
+            self._become(words, cwd, temporary, user, begun)
+        os.close(begun)
+        os.read(ready, 1)  # before that, a signal would meet the benchmark and not the command
+        os.close(ready)
 
-    def _become(self, words: list[str], cwd: Path, temporary: Path, user: int | None) -> None:
+    def _become(
+        self, words: list[str], cwd: Path, temporary: Path, user: int | None, begun: int
+    ) -> None:
         """Do what the command line does, from its first line to its exit code."""
         code = 70
         try:
@@ -69,6 +75,7 @@ class Started:
                 os.setgid(user)
                 os.setuid(user)
             sys.argv = ["synthleak", *words]
+            os.close(begun)
             main()
             code = 0
         except SystemExit as end:
