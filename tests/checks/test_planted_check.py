@@ -98,7 +98,12 @@ def test_an_audit_answers_in_one_word(audit: synthleak.Audit, tmp_path: Path) ->
     assert audit.leak_found is True
     assert len(audit.named) == audit.cells[0].named
     assert all(row.q_value <= 0.1 for row in audit.named)
+    copies = audit.to_pandas("copies")
+    assert len(copies) and list(copies["row_position"] + 1) == list(copies["row"])
     frame = audit.to_pandas("records")
+    assert list(frame.columns).index("nearest_row_position") == (
+        list(frame.columns).index("nearest_row") + 1
+    )
     assert list(frame["record"]) == [row.record for row in audit.records]
     assert list(audit.to_pandas()["named"]) == [len(audit.named)]
     with pytest.raises(synthleak.UserError, match="no table 'cell'; did you mean 'cells'"):

@@ -91,3 +91,9 @@ def test_the_summary_says_what_was_audited_and_promised(audit: Audit) -> None:
     infinite, finite = summary["cells"]
     assert infinite["epsilon"] == "inf" and infinite["claim"]["events"] == []
     assert finite["claim"]["events"][0]["sigma"] > 0
+
+
+def test_a_frame_counts_rows_of_a_release_from_zero_too(leaky: Audit) -> None:
+    nearest, records = leaky.to_pandas("nearest"), leaky.to_pandas("records")
+    assert len(nearest) and list(nearest["row_position"] + 1) == list(nearest["row"])
+    assert records["nearest_row_position"].isna().all(), "a game has no single release"

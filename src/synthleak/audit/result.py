@@ -336,7 +336,8 @@ class Audit:
             table: Its name there, such as `cells` or `records`.
 
         Returns:
-            A `pandas.DataFrame`.
+            A `pandas.DataFrame`. Rows of a release, which tables count from 1, have a second column
+            that counts from 0, as `row_position` of `copies`: `release.iloc[frame.row_position]`.
 
         Raises:
             UserError: If there is no such table, or pandas is not installed.
@@ -352,7 +353,11 @@ class Audit:
             ) from None
         kind, rows = self.tables[table]
         columns = [column.name for column in fields(kind)]
-        return pandas.DataFrame([asdict(row) for row in rows], columns=columns)
+        frame = pandas.DataFrame([asdict(row) for row in rows], columns=columns)
+        for name in {"row", "nearest_row"} & {*columns}:
+            position = pandas.to_numeric(frame[name]) - 1
+            frame.insert(columns.index(name) + 1, f"{name}_position", position)
+        return frame
 
     def write_report(
         self, path: Path | str | None = None, *, include_text: bool = False
