@@ -288,10 +288,13 @@ CHAT = (
 
 @cache
 def backbone(folder: Path, *, chat: bool) -> str:
-    """Write a model with random weights, which knows the words of one corpus."""
+    """Write a model with random weights, which knows the words of one corpus; return its name.
+
+    Seeds depend on that name, so it is the same wherever the folder lies.
+    """
     place = folder / ("chat" if chat else "plain")
     if place.is_dir():
-        return str(place)
+        return place.name
     demo = sorted({word for record in write_demo(200, 0) for word in record.text.split(" ")})
     words = ["\n", *(demo if chat else vocabulary())]
     special = ["<user>", "<bot>"] if chat else []
@@ -300,7 +303,7 @@ def backbone(folder: Path, *, chat: bool) -> str:
         tokenizer.chat_template = CHAT
     model.save_pretrained(place)
     tokenizer.save_pretrained(place)
-    return str(place)
+    return place.name
 
 
 @dataclass(frozen=True)
@@ -420,6 +423,7 @@ def played(number: int, seed: int, folder: Path) -> list[dict[str, Any]]:
     """Play one audit of one mechanism; return a row for each rung and look."""
     torch.set_num_threads(1)
     logging.getLogger("synthleak").setLevel(logging.ERROR)
+    os.chdir(folder)
     mechanism, start = MECHANISMS[number], time.process_time()
     setup = mechanism.setup(seed, folder)
     (cell,) = setup.cells
