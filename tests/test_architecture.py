@@ -93,6 +93,7 @@ def test_a_package_imports_only_earlier_ones(path: Path) -> None:
 LABEL_READERS = {
     "metrics/membership.py",  # where labels meet scores
     "audit/steps/preconditions.py",  # texts alone: the test of the split, and copies
+    "audit/steps/disclosures.py",  # texts alone: what releases copy and disclose
     "audit/steps/exposed.py",  # which release held a record that is named already
     "preflight/preview.py",  # counts, before there is a score
     "testing/records.py",  # the contract of a design

@@ -70,6 +70,7 @@ def test_every_promise_is_tested_in_every_design_it_is_made_for() -> None:
     checks = [row for row in ROWS if row.design == "given"]
     limits = ["null"] * 4 + ["claim", "exceeded"] + ["null"] * 2 + ["claim"] * 2
     limits += ["nobody", "null", "stopped", "null", "found", "found", "null", "found"]
+    limits += ["read", "unread", "unread", "unread"]
     assert [row.limit for row in checks] == limits
     persons = [row for row in ROWS if isinstance(row.audit, PersonGame)]
     assert {row.audit.adjacency for row in persons} == {"add", "replace"}

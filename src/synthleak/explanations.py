@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthleak.analyses.copies import nearest_rows
+from synthleak.analyses.disclosures import DisclosureRow
 from synthleak.audit.finished import AnyAudit, named_audits
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import plan_of, records_at, target_names
@@ -97,7 +98,8 @@ class Explanation:
     """Why a record of a cell scored as it did.
 
     In a check, `member` says whether the release was made from it, and `coin` whether a recorded
-    coin decided that.
+    coin decided that. `disclosures` are the passages and identifiers that releases have of it and
+    nobody else has: rows of disclosures.csv.
     """
 
     record: str
@@ -113,6 +115,7 @@ class Explanation:
     member: bool | None = None
     coin: bool = False
     text: str | None = field(default=None, repr=False)
+    disclosures: tuple[DisclosureRow, ...] = ()
 
 
 def explain(
@@ -173,6 +176,11 @@ def explain(
         member=None if given is None else given.member[target],
         coin=given is not None and given.coins,
         text="\n".join(texts) if include_text else None,
+        disclosures=tuple(
+            row
+            for row in audit.disclosures
+            if is_of(row, cell) and record in (row.record, row.person)
+        ),
     )
 
 

@@ -21,7 +21,10 @@ from synthleak.report.writing import Column, telling
 
 @pytest.fixture(scope="module")
 def results(audit: Audit) -> AuditResults:
-    return audit.results
+    """Return results without copies or disclosures, whatever the verdicts of the tests."""
+    bare = [dataclasses.replace(c, copies=None, disclosures=None) for c in audit.results.cells]
+    results = dataclasses.replace(audit.results, cells=tuple(bare))
+    return with_cells(results, copied_p=None, disclosed_p=None)
 
 
 def with_cells(results: AuditResults, **columns: object) -> AuditResults:
@@ -222,7 +225,8 @@ def test_a_cohort_has_one_map_and_a_table_of_what_one_release_gives_away(leaky: 
         assert said in shown[shown.index("Who sees one release") : shown.index('id="cells"')]
 
 
-def test_headline_is_said_once(audit: Audit, results: AuditResults) -> None:
+def test_headline_is_said_once(audit: Audit) -> None:
+    results = audit.results
     shown = text_of(render(results).decode().partition('id="who"')[0])
     headline = Page(results).headline
     for sentence in headline[:2]:

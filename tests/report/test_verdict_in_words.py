@@ -67,6 +67,8 @@ def result(
         "cells": 1,
         "counted": False,
         "copies": COPIES,
+        "disclosures": None,
+        "given": more.get("copies", COPIES) is not None,
         "canaries": False,
         "grade": "strong" * verdict.leaks,
         "planned": 100,
@@ -357,5 +359,5 @@ def test_sentence_on_a_single_release(pooled: tuple[float, float], expected: str
         SimpleNamespace(scenario=name, pooled_auc=auc, null_pooled95=0.52, release_size=800)
         for name, auc in zip(("S1", "S3"), pooled, strict=True)
     ]
-    said = one_release_line(cast(CellResult, SimpleNamespace(rows=rows, copies=None)))
+    said = one_release_line(cast(CellResult, SimpleNamespace(rows=rows, given=False)))
     assert said == f"An attacker who sees a single release {expected}"

@@ -33,6 +33,7 @@ from synthleak.plan.plan import Plan
 
 if TYPE_CHECKING:
     from synthleak.analyses.copies import Copies
+    from synthleak.analyses.disclosures import Disclosures
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,10 @@ class CellRow(CellColumns):
     release_size: int | None = None
     leaks_from: int | None = None
     grade: str = ""
+    verbatim_rows: float | None = None
+    disclosed: int | None = None
+    disclosed_holdout: int | None = None
+    disclosed_p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -208,13 +213,15 @@ BEYOND = 2
 """A strong leak gives away more than so many times what chance alone may."""
 
 
-def grade_of(measured: CellMeasurements, verdict: Verdict, copies: Copies | None) -> str:
+def grade_of(
+    measured: CellMeasurements, verdict: Verdict, printed: Sequence[Copies | Disclosures | None]
+) -> str:
     """Grade a leak by whether one release is enough to recognise single records (§8.10).
 
     Args:
         measured: The measurements of its cell.
         verdict: The verdict on it.
-        copies: Those in the release of a check; None in a game.
+        printed: What its releases copy, and what they disclose.
 
     Returns:
         `strong` or `trace`; nothing where no leak was found.
@@ -224,7 +231,8 @@ def grade_of(measured: CellMeasurements, verdict: Verdict, copies: Copies | None
     rate = measured.crossfit_tpr
     recognised = rate is None or rate.null is None or rate.value > BEYOND * rate.null
     alone = any(one.q <= LEVEL and one.auc >= STRONG for one in measured.records)
-    return STRONG_LEAK if recognised or alone or (copies and copies.exceed) else TRACE
+    readable = any(one.exceed for one in printed if one is not None)
+    return STRONG_LEAK if recognised or alone or readable else TRACE
 
 
 def _why_none(cell: CellMeasurements, p: float | None, tests: int) -> str | None:
@@ -265,6 +273,7 @@ def evaluate(
     judged: CellVerdict,
     cells: int,
     copies: Copies | None = None,
+    disclosures: Disclosures | None = None,
     unit: str = "record",
     claim_as_stated: float | None = None,
     game: GameSection | None = None,
@@ -273,7 +282,7 @@ def evaluate(
 ) -> tuple[list[CellRow], list[ProxyRow]]:
     """Write the measurements of a cell as rows; Holm adjusts for `cells` cells.
 
-    `copies` are those in the release of a check; a game has none. Where targets are persons and the
+    `copies` and `disclosures` are those of its releases. Where targets are persons and the
     claim is about records, `claim_as_stated` is its ε for one record. `game` is that of the cell,
     as far as its look. `release_size` is how many texts of a release were seen, and `leaks_from`
     the smallest size at which a leak was found.
@@ -303,7 +312,7 @@ def evaluate(
         for (scenario, means, column, proxy), signal in zip(columns, measured.signals, strict=True)
     ]
     deciding = None if measured.deciding is None else details[measured.deciding.signal]
-    of_cell = _cell_columns(measured, judged, deciding, copies)
+    of_cell = _cell_columns(measured, judged, deciding, copies, disclosures)
     rows = [
         CellRow(
             **cell.columns,
@@ -360,6 +369,7 @@ def _cell_columns(
     judged: CellVerdict,
     deciding: ProxyRow | None,
     copies: Copies | None,
+    disclosures: Disclosures | None,
 ) -> dict[str, Any]:
     copied, verbatim = (copies.copied, copies.verbatim) if copies else ((None, None),) * 2
     verdict = judged.verdict
@@ -367,7 +377,7 @@ def _cell_columns(
         **columns_of(measured, "epsilon_claim named", p_cell="p"),
         **columns_of(judged, "p_holm claim_p_holm", verdict="words"),
         "cannot_say": (verdict.reason or "") if verdict.kind == CANNOT_SAY else "",
-        "grade": grade_of(measured, verdict, copies),
+        "grade": grade_of(measured, verdict, (copies, disclosures)),
         **columns_of(
             measured.epsilon,
             epsilon_lower="lower",
@@ -381,5 +391,6 @@ def _cell_columns(
         **columns_of(measured.deciding, deciding_value="value", deciding_ceiling="ceiling"),
         **dict(zip(("copied_members", "copied_holdout"), copied, strict=True)),
         **dict(zip(("verbatim_members", "verbatim_holdout"), verbatim, strict=True)),
-        **columns_of(copies, copied_p="p_all"),
+        **columns_of(copies, copied_p="p_all", verbatim_rows="rows"),
+        **columns_of(disclosures, "disclosed", disclosed_holdout="by_chance", disclosed_p="p"),
     }

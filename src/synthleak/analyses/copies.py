@@ -79,6 +79,10 @@ class Copies:
 
     `p_…` is the probability of at least this surplus of copied members under a random split, for
     verbatim copies and for all; `looked` says whether near-verbatim copies were searched for.
+    `rows` is the share of the rows that are private records word for word.
+
+    In a game `members` are targets that were in some release and `holdout` those that were out of
+    some: a target counts on either side if one release copies it. Nothing is `found` then.
     """
 
     found: tuple[Copy, ...]
@@ -89,6 +93,7 @@ class Copies:
     p_verbatim: float
     p_all: float
     looked: bool
+    rows: float | None = None
 
     @property
     def copied(self) -> tuple[int, int]:

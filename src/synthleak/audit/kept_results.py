@@ -12,6 +12,7 @@ from synthleak.analyses.analysis import Outcome, Row, analyses
 from synthleak.analyses.attributes import ATTRIBUTES_VERSION
 from synthleak.analyses.cells import CellRow, ProxyRow, RecordRow
 from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.disclosures import DisclosureRow
 from synthleak.analyses.gaps import MergedRow
 from synthleak.analyses.ladder import LadderRow
 from synthleak.analyses.prior import ComparisonRow, PriorRow
@@ -41,6 +42,7 @@ TABLES: dict[str, Row] = {
     "nearest": NearestRow,
     "sizes": CellRow,
     "ladder": LadderRow,
+    "disclosures": DisclosureRow,
 }
 """The tables that audits write beside those of the analyses."""
 ADJUDICATION = "adjudication"

@@ -22,7 +22,8 @@ from synthleak.analyses.cells import (
     judge,
     judge_smaller,
 )
-from synthleak.analyses.copies import Copies, CopyRow, NearestRow
+from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.disclosures import DisclosureRow, Disclosures
 from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.utility import UtilityRow
@@ -50,6 +51,7 @@ from synthleak.audit.setup import (
     target_names,
 )
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps.disclosures import disclosure_rows, disclosures_in
 from synthleak.audit.steps.exposed import (
     NEAREST,
     exposed_rows,
@@ -185,6 +187,15 @@ class Audit:
         return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
 
     @cached_property
+    def disclosures(self) -> list[DisclosureRow]:
+        """The passages and identifiers that releases have of records: `disclosures.csv`."""
+        return [
+            row
+            for cell in self.setup.cells
+            for row in disclosure_rows(self.setup, cell, self._disclosures_in(cell))
+        ]
+
+    @cached_property
     def nearest(self) -> list[NearestRow]:
         """The synthetic rows most like each named record: `results/nearest.csv`."""
         if self._withheld is not None:
@@ -205,6 +216,7 @@ class Audit:
             "nearest": self.nearest,
             "sizes": self._sizes,
             "ladder": [row for one in self._cell_results for row in one.ladder],
+            "disclosures": self.disclosures,
         }
         tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
         for outcome in self.outcomes:
@@ -460,8 +472,8 @@ class Audit:
             for (cell, model), verdict in zip(models.items(), judged, strict=True)
         }
 
-    def _copies_in(self, cell: Cell) -> Copies | None:
-        return None if self._preconditions is None else COPIES.get(self.setup, cell)
+    def _disclosures_in(self, cell: Cell) -> Disclosures:
+        return disclosures_in(self.setup, cell, self._withheld)
 
     @cached_property
     def _smaller(self) -> dict[Cell, tuple[CellMeasurements, CellVerdict]]:
@@ -506,7 +518,8 @@ class Audit:
             measured,
             judged,
             len(setup.cells),
-            copies=self._copies_in(cell.whole),
+            copies=COPIES.get(setup, cell.whole),
+            disclosures=self._disclosures_in(cell.whole),
             unit=setup.spec.game.unit,
             claim_as_stated=self._claim_for_a_record(cell),
             game=game_of(setup, cell),
@@ -552,7 +565,9 @@ class Audit:
                 degenerate=degenerate_releases(self.setup, cell),
                 cells=len(self._measurements),
                 counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
-                copies=self._copies_in(cell),
+                copies=COPIES.get(self.setup, cell),
+                disclosures=self._disclosures_in(cell),
+                given=self._preconditions is not None,
                 canaries=bool(self.setup.pools[cell.pool].written),
                 planned=self.setup.spec.game.instances,
                 sizes=tuple(row for row in self._sizes if is_of(row, cell)),

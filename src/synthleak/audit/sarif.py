@@ -1,6 +1,6 @@
 """SARIF 2.1.0: what a release gives away, at the rows of its file, for code hosts.
 
-It holds no text and no id of a record: results/copies.csv names them.
+It holds no text and no id of a record: results/copies.csv and disclosures.csv name them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 import synthleak
+from synthleak.analyses.copies import exceeds_chance
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import generator_of
-from synthleak.core.cell import CANNOT_SAY, LEVEL, Cell
+from synthleak.core.cell import CANNOT_SAY, Cell
 from synthleak.corpus.sources import Rows, numbered_rows
 from synthleak.releases.generators.given import KEY, GivenRelease
 from synthleak.report.results import CellResult
@@ -29,6 +30,7 @@ RULES = {
     "cannot-say": "The audit has too little data, or unfair data, for a verdict.",
     "copied-record": "A row of the release is a private record, word for word.",
     "nearly-copied-record": "A row of the release is almost a private record.",
+    "disclosed": "A row of the release has a passage or an identifier of one private record alone.",
 }
 TEXT_FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt")
 """Files whose lines can be shown."""
@@ -41,12 +43,13 @@ def sarif(audit: Audit) -> str:
         audit: a finished audit.
 
     Returns:
-        JSON. Copies are errors where members are copied more than the holdout, else notes.
+        JSON. Copies and disclosures are errors where members have more of them than the holdout,
+        else notes.
     """
     results = []
     for one in audit.results.cells:
         places = _Places(audit, one.cell)
-        results += [*_verdicts(one, places), *_copied(audit, one, places)]
+        results += [*_verdicts(one, places), *_printed(audit, one, places)]
     driver = {
         "name": "synthleak",
         "semanticVersion": synthleak.__version__,
@@ -110,12 +113,16 @@ def _verdicts(one: CellResult, places: _Places) -> Iterator[dict[str, Any]]:
         yield _result("cannot-say", "warning", sentence(one), places.of())
 
 
-def _copied(audit: Audit, one: CellResult, places: _Places) -> Iterator[dict[str, Any]]:
-    p = one.rows[0].copied_p
-    level = "error" if p is not None and p <= LEVEL else "note"
+def _printed(audit: Audit, one: CellResult, places: _Places) -> Iterator[dict[str, Any]]:
+    level = "error" if exceeds_chance(one.rows[0].copied_p) else "note"
     for copy in audit.copies:
         if Cell.of(copy) == one.cell and copy.side == "members":
             near = copy.kind != "verbatim"
             text = f"Row {copy.row:,} is {'almost ' * near}a private record: copies.csv names it."
             rule = "nearly-copied-record" if near else "copied-record"
             yield _result(rule, level, text, places.of(copy.row))
+    level = "error" if exceeds_chance(one.rows[0].disclosed_p) else "note"
+    for row in audit.disclosures:
+        if Cell.of(row) == one.cell and row.side == "members":
+            text = f"Row {row.row:,} has a {row.kind} of one record: disclosures.csv names it."
+            yield _result("disclosed", level, text, places.of(row.row))

@@ -48,11 +48,12 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
     return {
         "pool": one.cell.pool,
         "generator": one.cell.generator,
-        "ε": format_epsilon(one.cell.epsilon, infinity="–" if one.copies else "∞"),
+        "ε": format_epsilon(one.cell.epsilon, infinity="–" if one.given else "∞"),
         "verdict": WORDS[one.verdict.worst].removesuffix(" at this power"),
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
         "recognised of 100": round(100 * rate.value) if shown and rate is not None else None,
         "copied": None if one.copies is None else one.copies.copied[0],
+        "disclosed": None if one.disclosures is None else one.disclosures.disclosed,
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
         "p": one.judged.p_holm,

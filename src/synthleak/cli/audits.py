@@ -91,8 +91,8 @@ def _name_built_in(audit: Audit) -> None:
         )
 
 
-SHOWN_COPIES = 10
-"""Copies that are listed on the terminal; results/copies.csv holds them all."""
+SHOWN = 10
+"""Copies, and disclosures, that are listed on the terminal; `results/` holds them all."""
 
 
 @command("check")
@@ -129,7 +129,7 @@ def check(
         print_json(_summary(audit))
     elif not how.quiet:
         show(audit, how, wide=wide, also=_claim_lines(audit))
-        _show_copies(audit, include_text)
+        _show_printed(audit, include_text)
         _show_caveats((audit.results.check or {})["remarks"], every=caveats)
     gate.apply(audit)
 
@@ -163,10 +163,8 @@ def _claim_lines(audit: Audit) -> list[str]:
     return [name + line for name, line in named if line]
 
 
-def _show_copies(audit: Audit, with_text: bool) -> None:
-    """Print the first copies, or with their texts all of them."""
-    if not audit.copies:
-        return
+def _show_printed(audit: Audit, with_text: bool) -> None:
+    """Print the first copies and disclosures, or with their texts all of them."""
     texts = {record.id: record.text for record in audit.setup.corpus.records} if with_text else {}
     rows = [
         {
@@ -178,9 +176,25 @@ def _show_copies(audit: Audit, with_text: bool) -> None:
             "similarity": row.similarity,
             **({"text": texts[row.record]} if with_text else {}),
         }
-        for row in (audit.copies if with_text else audit.copies[:SHOWN_COPIES])
+        for row in (audit.copies if with_text else audit.copies[:SHOWN])
     ]
-    print_table(rows, title=f"copies ({len(audit.copies):,}: results/copies.csv)")
+    if rows:
+        print_table(rows, title=f"copies ({len(audit.copies):,}: results/copies.csv)")
+    rows = [
+        {
+            "release": row.generator,
+            **{
+                name: getattr(row, name)
+                for name in ("side", "record", "row", "kind", "length", "q_value")
+            },
+            **({"text": texts[row.record][row.start : row.end]} if with_text else {}),
+        }
+        for row in (audit.disclosures if with_text else audit.disclosures[:SHOWN])
+    ]
+    if rows:
+        print_table(
+            rows, title=f"disclosures ({len(audit.disclosures):,}: results/disclosures.csv)"
+        )
 
 
 SHOWN_CAVEATS = 2
@@ -201,6 +215,7 @@ def _summary(audit: Audit) -> dict[str, Any]:
         "headline": audit.headline,
         **{key: about[key] for key in ("blind", "declared", "remarks")},
         "copies": [asdict(row) for row in audit.copies],
+        "disclosures": [asdict(row) for row in audit.disclosures],
         "cells": [asdict(row) for row in audit.cells],
     }
 

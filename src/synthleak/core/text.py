@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 _TOKEN = re.compile(r"\w+")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
 _ENTITY = re.compile(
     # Plain words hold no entity: passing over a run of them at once halves the time.
     r"(?<!\S)(?:[a-z]++[.,;:!?]?+(?:\s++|$))++"
@@ -24,6 +25,12 @@ _TO_LAST_DIGIT = re.compile(r"[\w/-]*\d")
 _TO_LAST_LETTER = re.compile(r"[\w/-]*[^\W\d_]")
 _BEFORE_IDENTIFIERS = (None, "url", "email")
 """What is preferred to an identifier that starts in the same place."""
+_POINTING: dict[str | None, Callable[[str], bool]] = {
+    "number": lambda span: sum(map(str.isdigit, span)) >= 4,
+    "code": lambda span: len(span) >= 5,
+    **dict.fromkeys(("name", "url", "e-mail"), bool),
+}
+"""What may point to one person."""
 
 
 def fold(text: str) -> str:
@@ -42,6 +49,20 @@ def tokens(text: str) -> list[str]:
     ['took', '20mg', 'at', '8pm']
     """
     return _TOKEN.findall(text.lower())
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text as they are written; an apostrophe does not end one.
+
+    >>> words("I don't see Dr. O’Brien!")
+    ['I', "don't", 'see', 'Dr', 'O’Brien']
+    """
+    return _WORD.findall(text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return where each of these words begins and ends."""
+    return [match.span() for match in _WORD.finditer(text)]
 
 
 def char_grams(text: str, n: int = 5) -> set[str]:
@@ -77,6 +98,34 @@ def entities(text: str) -> list[str]:
         if span:
             folded_spans.append(fold(span))
     return folded_spans
+
+
+def identifiers(text: str) -> list[tuple[str, int, int]]:
+    """Return what may point to one person, in order: its kind, where it begins and ends.
+
+    E-mail and web addresses, numbers of at least 4 digits, codes (letters and digits mixed, at
+    least 5 characters), and capitalised names inside a sentence.
+
+    >>> text = "Dr Maria Olsen, 555-0199, raised it to 40 mg. See AB-129 at x@y.org."
+    >>> [(kind, text[begin:end]) for kind, begin, end in identifiers(text)]
+    [('name', 'Maria Olsen'), ('number', '555-0199'), ('code', 'AB-129'), ('e-mail', 'x@y.org')]
+    """
+    found = []
+    for match in _spans(text):
+        kind = "code" if match.re is _IDENTIFIER else match.lastgroup
+        begin, end = match.span()
+        if kind == "name":
+            last = end - len(match.group().split()[-1])
+            code = _MIXED.match(text, last)  # such as AB-12 after a capitalised word
+            if _opens_sentence(text, begin):
+                begin = end - len("".join(match.group().split(maxsplit=1)[1:]))
+            if code and begin <= last:
+                found.append(("name", begin, last - 1))
+                kind, begin, end = "code", *code.span()
+        kind = "e-mail" if kind == "email" else kind
+        if kind in _POINTING and _POINTING[kind](text[begin:end]):
+            found.append((str(kind), begin, end))
+    return [one for one in found if one[1] < one[2]]
 
 
 def _spans(text: str) -> Iterator[re.Match[str]]:

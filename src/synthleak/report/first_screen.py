@@ -41,7 +41,8 @@ class Decision:
     nothing can be said, nor where members are `few`, which is then their number. Cells of canaries
     are `written`: they are nobody's and have a row of their own. `standing` is one of
     `verdict.STANDINGS`, and `settled` what would settle it where it is not final. `copies` says
-    that members are copied more than by chance. `sizes` says up to how many texts nothing was
+    that members are copied more than by chance, and `disclosed` that more can be read of them.
+    `sizes` says up to how many texts nothing was
     found, where releases were looked at in several sizes.
     """
 
@@ -58,6 +59,7 @@ class Decision:
     standing: str
     settled: str | None
     copies: bool
+    disclosed: bool
     sizes: str | None = None
 
     @property
@@ -123,16 +125,18 @@ def decisions(page: Page) -> list[Decision]:
                 written=written,
                 standing=standing(result),
                 settled=settled_by(result),
-                copies=_copies_exceed(page, places[0]),
+                copies=exceeds_chance(page.rows("cells")[places[0]].copied_p),
+                disclosed=exceeds_chance(page.rows("cells")[places[0]].disclosed_p),
                 sizes=size_line(result),
             )
         )
     return rows
 
 
-def _copies_exceed(page: Page, place: int) -> bool:
-    """Say whether the release of a row of `cells` copies more members than chance would."""
-    return exceeds_chance(page.rows("cells")[place].copied_p)
+def _printed(page: Page, place: int) -> bool:
+    """Say whether what releases copy or disclose of members is more than chance gives."""
+    row = page.rows("cells")[place]
+    return exceeds_chance(row.copied_p) or exceeds_chance(row.disclosed_p)
 
 
 def _is_written(page: Page, one: Said) -> bool:
@@ -226,7 +230,7 @@ def next_steps(page: Page) -> list[str]:
             other_encoders = page.facts.differing_encoders.items()
             steps += [words.other_encoder(name, encoder) for name, encoder in other_encoders]
         return [*steps, *[words.CANARIES_LEAK] * bool(canaries)]
-    copied = any(_copies_exceed(page, places[0]) for places in page.places("cells").values())
-    if (page.rows("nearest") or copied) and BROKEN not in kinds:
+    printed = any(_printed(page, places[0]) for places in page.places("cells").values())
+    if (page.rows("nearest") or printed) and BROKEN not in kinds:
         steps.insert(not kinds.isdisjoint({BROKEN, STRONG_LEAK, TRACE}), words.REMOVE)
     return steps

@@ -63,7 +63,7 @@ def _who(page: Page) -> dict[str, Any]:
         "records": bool(rows),
         "brief": len(rows) >= MANY,
         "named": count_named(page),
-        "copies": shown_table(page, "copies") if page.rows("copies") else None,
+        "read": [shown_table(page, n) for n in ("copies", "disclosures") if page.rows(n)],
     }
 
 
@@ -71,7 +71,7 @@ def _sheets(page: Page, content: dict[str, Any]) -> dict[str, Any]:
     """Return the tables that the browser draws, by name."""
     sheets = {"proxies": proxy_sheet(page)}
     tables = [table for answer in content["answers"] for table in answer.tables]
-    for table in [*tables, *[content["copies"]] * bool(content["copies"])]:
+    for table in [*tables, *content["read"]]:
         if table.long:
             sheets[table.name] = sheet(table.name, page.rows(table.name), table.columns)
     if records := record_sheet(page):

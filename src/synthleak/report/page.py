@@ -26,7 +26,7 @@ from synthleak.report.verdict import decision_name, headline_sentences
 from synthleak.report.writing import tagged
 
 MARKS = {"broken": "‼", "found": "●", "none": "○", "cannot": "?"}
-MARKS |= {"strong": "●", "trace": "◐", "copies": "◐"}
+MARKS |= {"strong": "●", "trace": "◐", "copies": "◐", "disclosures": "◐"}
 """A sign for every verdict and standing, so that none is told by colour alone."""
 
 

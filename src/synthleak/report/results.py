@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from synthleak.analyses.analysis import Outcome, Study
 from synthleak.analyses.cells import CellRow, CellVerdict, grade_of, power_of
 from synthleak.analyses.copies import Copies
+from synthleak.analyses.disclosures import Disclosures
 from synthleak.analyses.gaps import MergedRow
 from synthleak.analyses.ladder import LadderRow
 from synthleak.core.cell import Cell, Verdict, counted_cells
@@ -35,11 +36,12 @@ class CellResult:
     """One cell: what was measured, what is said of it, and what was promised.
 
     `cells` is how many cells Holm adjusts for; `counted` says that an instance without the target
-    has a record less. `copies` are those in the release of a check; a game has none. `canaries`
-    says that its targets were written for the test. `planned` are the instances of the whole game,
-    of which a cell that was found at an early look has played some. `sizes` are the rows of every
-    size of its releases, the largest first; none where there is one size. `ladder` are the rungs
-    from the claim to the release, where the models were asked.
+    has a record less. `copies` and `disclosures` are those of its releases, and `given` says that
+    it is a check of one that existed. `canaries` says that its targets were written for the test.
+    `planned` are the instances of the whole game, of which a cell that was found at an early look
+    has played some. `sizes` are the rows of every size of its releases, the largest first; none
+    where there is one size. `ladder` are the rungs from the claim to the release, where the models
+    were asked.
     """
 
     cell: Cell
@@ -51,6 +53,8 @@ class CellResult:
     cells: int
     counted: bool
     copies: Copies | None = None
+    disclosures: Disclosures | None = None
+    given: bool = False
     canaries: bool = False
     planned: int = 1
     sizes: tuple[CellRow, ...] = ()
@@ -58,7 +62,7 @@ class CellResult:
 
     @property
     def name(self) -> str:
-        return self.cell.title(given=self.copies is not None)
+        return self.cell.title(given=self.given)
 
     @property
     def verdict(self) -> Verdict:
@@ -67,7 +71,7 @@ class CellResult:
     @property
     def grade(self) -> str:
         """`strong` or `trace`; nothing where no leak was found."""
-        return grade_of(self.measurements, self.verdict, self.copies)
+        return grade_of(self.measurements, self.verdict, (self.copies, self.disclosures))
 
     @property
     def deployable(self) -> Estimate | None:

@@ -262,7 +262,17 @@ def proxy_sheet(page: Page) -> dict[str, Any]:
 FEW = 16
 """A table up to this length stands in the page; a longer one is drawn page by page."""
 SHOWN_ELSEWHERE = {
-    *("cells", "proxies", "records", "comparison", "prior", "copies", "nearest", "ladder"),
+    *(
+        "cells",
+        "proxies",
+        "records",
+        "comparison",
+        "prior",
+        "copies",
+        "nearest",
+        "ladder",
+        "disclosures",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from synthleak.analyses.cells import STRONG_LEAK, TRACE
+from synthleak.analyses.disclosures import LONG, PASSAGE
 from synthleak.analyses.ladder import MODEL
 from synthleak.core.cell import (
     BROKEN,
@@ -56,7 +57,7 @@ def details(result: CellResult) -> list[str]:
     """Return the sentences behind a verdict: the people, what decided it, what is gained."""
     verdict = result.verdict
     if verdict.kind == CANNOT_SAY:
-        return _there(_copied(result))
+        return _there(_printed(result))
     if verdict.leaks:
         said = _there(
             _look(result),
@@ -68,7 +69,7 @@ def details(result: CellResult) -> list[str]:
             one_release_line(result) if result.sizes else None,
         )
         return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
-    said = [*_there(_look(result), size_line(result), _copied(result)), _missed(result)]
+    said = [*_there(_look(result), size_line(result), _printed(result)), _missed(result)]
     return [*said, *_there(_gain(result)), NO_PROOF]
 
 
@@ -119,7 +120,7 @@ def one_release_line(result: CellResult) -> str | None:
     It is the least knowledge with which the attacker gains anything, else the release alone.
     """
     rows = [row for row in result.rows if row.null_pooled95 is not None]
-    if result.copies is not None or not rows:
+    if result.given or not rows:
         return None
     gaining = [row for row in rows if row.pooled_auc > (row.null_pooled95 or 1.0)]
     row = (gaining or rows)[0]
@@ -154,20 +155,21 @@ RECOGNISED = "can be recognised as having been used"
 
 
 def _people(result: CellResult) -> str | None:
-    """Say who is hit: named records and copies, else how many of a hundred are recognised."""
-    named, copies = result.measurements.named, _copies_of(result)
+    """Say who is hit: named records and what is printed, else how many are recognised."""
+    named, printed = result.measurements.named, _printed_of(result)
     if named:
         said = f"{named:,} of {_asked(result)} {RECOGNISED} (expect 1 in 10 to be wrong)"
-        return f"{said}; {copies}." if copies else f"{said}."
+        return f"{said}; {printed}." if printed else f"{said}."
     if named is None and (share := _share(result)):
-        return f"{capital(share)} where 5 of 100 others are taken for members."
-    return _copied(result) or f"No single {result.rows[0].unit} {RECOGNISED}."
+        shown = f"{capital(share)} where 5 of 100 others are taken for members"
+        return f"{shown}; {printed}." if printed else f"{shown}."
+    return _printed(result) or f"No single {result.rows[0].unit} {RECOGNISED}."
 
 
 def _asked(result: CellResult) -> str:
     """Return how many were asked about, and what they are called."""
     kind = "canaries" if result.canaries else noun(result.rows[0].unit)
-    if result.copies is not None:
+    if result.given:
         kind = "people among the members" if _of_people(result) else "members"
     return f"{len(result.measurements.records):,} {kind}"
 
@@ -179,31 +181,71 @@ def _share(result: CellResult) -> str | None:
         return None
     of = result.few or 100
     limit = "" if rate.null is None else f" (by chance up to {of * rate.null:.0f})"
-    if result.copies is not None:
+    if result.given:
         return f"of {of} members about {of * rate.value:.0f} are recognised{limit}"
     kind = "canaries" if result.canaries else noun(result.rows[0].unit)
     return f"of {of} {kind} about {of * rate.value:.0f} are recognised from one release{limit}"
 
 
-def _copied(result: CellResult) -> str | None:
-    """Say how many of all members are copied, in a sentence of its own."""
-    said = _copies_of(result, whole=True)
+def _printed(result: CellResult) -> str | None:
+    """Say what of all members is copied or can be read, in a sentence of its own."""
+    said = _printed_of(result, whole=True)
     return f"{said}." if said else None
 
 
+def _printed_of(result: CellResult, *, whole: bool = False) -> str:
+    """Say what is copied, and what more can be read."""
+    return "; ".join(_there(_copies_of(result, whole=whole), _disclosed_of(result)))
+
+
+def _kind(result: CellResult, count: int) -> str:
+    """Name the targets of a cell: members of a check, else records, persons or canaries."""
+    if result.given:
+        return "member" if count == 1 else "members"
+    return "canaries" if result.canaries else noun(result.rows[0].unit, count)
+
+
+def _disclosed_of(result: CellResult) -> str:
+    """Say of how many something can be read, where chance does not give it and copies say less."""
+    kept, copies = result.disclosures, result.copies
+    if kept is None or not kept.exceed:
+        return ""
+    inside, outside = kept.counts[kept.deciding]
+    if copies is not None and copies.exceed and inside <= copies.copied[0]:
+        return ""
+    shows = "the release shows" if result.given else "releases show"
+    targets = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
+    said = f"{shows} {_READ[kept.deciding]} that nobody else has of {targets}"
+    if not result.given:
+        return f"{said} where they were used, and of {outside:,} where they were not"
+    others = noun(result.rows[0].unit, kept.outside)
+    return f"{said}, and of {outside:,} of {kept.outside:,} held-out {others}"
+
+
+_READ = {
+    "any": "a passage or an identifier",
+    "long": "a long passage or identifier",
+    "long passage": f"a passage of at least {LONG[PASSAGE]} words",
+    "long identifier": "a number, a code or an address",
+}
+"""What can be read of somebody, for people."""
+
+
 def _copies_of(result: CellResult, *, whole: bool = False) -> str:
-    """Count copies of members, verbatim or nearly, and those of the holdout if there are any."""
+    """Count copies of targets, verbatim or nearly, and those of others if there are any."""
     copies = result.copies
     if copies is None or not copies.copied[0]:
         return ""
     (count, beside), exact = copies.copied, copies.verbatim[0]
-    of = f" of {copies.members:,} members" if whole else ""
+    of = f" of {copies.members:,} {_kind(result, copies.members)}" if whole else ""
     one, many = ("has a record", "have a record") if _of_people(result) else ("is", "are")
     almost = "" if exact else "almost "
     said = f"{count:,}{of} {one if count == 1 else many} copied {almost}word for word"
     if 0 < exact < count:
         said += f" or nearly so ({exact:,} word for word)"
-    if beside:
+    if not result.given:
+        said += f" where they were used, and {beside:,} where they were not"
+    elif beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
         said += f" held-out {noun(result.rows[0].unit)}"
     return said if copies.exceed else f"{said}, which chance alone could give"
@@ -286,7 +328,7 @@ def _decided_by(result: CellResult) -> str | None:
 
 def _channel(result: CellResult) -> str | None:
     """Name the channel where a mark decided: of records that were written, or of a check."""
-    if not result.canaries and result.copies is None:
+    if not result.canaries and not result.given:
         return None
     return CHANNELS.get(record_name(result.rows[0].deciding_proxy or ""))
 
@@ -318,14 +360,15 @@ def _limit(ceiling: float | None) -> str:
     return "no chance limit" if ceiling is None else f"chance limit {ceiling:.2f}"
 
 
-COPIES = "copies"
-STANDINGS = (BROKEN, STRONG_LEAK, TRACE, COPIES, NONE_FOUND, CANNOT_SAY)
+COPIES, DISCLOSED = "copies", "disclosures"
+STANDINGS = (BROKEN, STRONG_LEAK, TRACE, COPIES, DISCLOSED, NONE_FOUND, CANNOT_SAY)
 """What is said of a cell to whoever decides, the worst first."""
 LISTED = {
     BROKEN: "Broken promise",
     STRONG_LEAK: "Strong leak",
     TRACE: "Trace of a leak",
     COPIES: "Copies alone",
+    DISCLOSED: "Disclosures alone",
     NONE_FOUND: "None found",
     CANNOT_SAY: "Cannot say",
 }
@@ -343,8 +386,10 @@ def standing(result: CellResult) -> str:
         return BROKEN
     if result.verdict.leaks:
         return result.grade
-    copied = result.copies is not None and result.copies.exceed
-    return COPIES if copied else result.verdict.kind
+    if result.copies is not None and result.copies.exceed:
+        return COPIES
+    read = result.disclosures is not None and result.disclosures.exceed
+    return DISCLOSED if read and result.verdict.kind == NONE_FOUND else result.verdict.kind
 
 
 def worst(results: Iterable[CellResult]) -> CellResult:
@@ -418,22 +463,23 @@ def _broken(result: CellResult) -> str:
 
 
 def _told(result: CellResult) -> str:
-    """Say who is hit, for whoever decides: recognised people, and copies beyond chance."""
+    """Say who is hit, for whoever decides: recognised people, copies and what can be read."""
     exceed = result.copies is not None and result.copies.exceed
-    named, copied = result.measurements.named, _copies_of(result, whole=True) if exceed else ""
+    copied = _copies_of(result, whole=True) if exceed else ""
+    named, printed = result.measurements.named, "; ".join(_there(copied, _disclosed_of(result)))
     parts = []
     if named:
         parts.append(f"of {_asked(result)} asked about, {named:,} {RECOGNISED}")
     elif share := _share(result):
         parts.append(share)
-    return "; ".join([*parts, *[copied] * bool(copied)]) or "records were recognised"
+    return "; ".join([*parts, *[printed] * bool(printed)]) or "records were recognised"
 
 
 def _hardly(result: CellResult) -> str:
     """Say why a leak is a trace only."""
     who = "hardly anybody" if _beyond(result) else "nobody"
     where, seen = "from one release ", f"by comparing {result.rows[0].instances:,} releases"
-    if result.copies is not None:
+    if result.given:
         where, seen = "", "in all members together"
     return f"seen only {seen}; {where}{who} is recognised more often than by guessing"
 
@@ -449,9 +495,9 @@ def _reason(result: CellResult) -> str:
     """Say why nothing can be said."""
     row, reason = result.rows[0], result.verdict.reason or ""
     if reason == TOO_FEW:
-        kind = "members" if result.copies is not None else "trials"
+        kind = "members" if result.given else "trials"
         return f"{row.n_positive:,} {kind} are too few to tell; even a strong leak could be missed"
-    return f"this {'check' if result.copies is not None else 'audit'} cannot tell, because {reason}"
+    return f"this {'check' if result.given else 'audit'} cannot tell, because {reason}"
 
 
 _BEGIN = {
@@ -459,6 +505,7 @@ _BEGIN = {
     STRONG_LEAK: "Do not publish as anonymous: ",
     TRACE: "Do not publish as anonymous yet: there is a trace of a leak, ",
     COPIES: "Do not publish yet: ",
+    DISCLOSED: "Do not publish yet: ",
     NONE_FOUND: "No leak was found, ",
     CANNOT_SAY: "Undecided: ",
 }
@@ -466,7 +513,8 @@ _BECAUSE: Mapping[str, Callable[[CellResult], str]] = {
     BROKEN: _broken,
     STRONG_LEAK: _told,
     TRACE: _hardly,
-    COPIES: lambda result: _copies_of(result, whole=True),
+    COPIES: lambda result: _printed_of(result, whole=True),
+    DISCLOSED: _disclosed_of,
     NONE_FOUND: _small,
     CANNOT_SAY: _reason,
 }
@@ -478,7 +526,7 @@ def settled_by(result: CellResult) -> str | None:
     Args:
         result: The cell that the answer rests on.
     """
-    kind, check = standing(result), result.copies is not None
+    kind, check = standing(result), result.given
     more = "more members and more held-out records" if check else "more releases or more records"
     wanted: str | None = None
     if result.verdict.leaks and result.canaries and kind != BROKEN:
@@ -486,8 +534,11 @@ def settled_by(result: CellResult) -> str | None:
     elif kind == TRACE:
         larger = f"a larger {'check' if check else 'audit'} ({more})"
         wanted = f"{larger}, or stronger privacy or fewer texts and another look"
-    elif kind == COPIES:
-        wanted = "remove the rows that copy members, and check again"
+    elif kind in (COPIES, DISCLOSED) and not check:
+        wanted = "stronger privacy, or a generator that does not repeat its records"
+    elif kind in (COPIES, DISCLOSED):
+        does = "copy members" if kind == COPIES else "say what only one member said"
+        wanted = f"remove the rows that {does}, and check again"
     elif kind == NONE_FOUND:
         return f"What would show smaller leaks: {more}."
     elif kind == CANNOT_SAY:
@@ -526,7 +577,7 @@ def decision_name(result: CellResult) -> str:
     cell = result.cell
     if not math.isinf(cell.epsilon):
         return f"{cell.generator} with privacy budget {format_epsilon(cell.epsilon)}"
-    return cell.generator if result.copies is not None else f"{cell.generator} without privacy"
+    return cell.generator if result.given else f"{cell.generator} without privacy"
 
 
 def _size_of(results: Sequence[CellResult], top: CellResult) -> str | None:

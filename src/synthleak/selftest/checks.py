@@ -30,6 +30,8 @@ TORN_PERSONS, TORN_EACH = 30, 16
 LARGE, SINGLE = 80, 320
 """Records of one person with a fifth of them all, and those of people with one each."""
 UNEVEN = 500
+MANY_NUMBERS, FEW_NUMBERS = 10**6, 200
+"""How many numbers there are to draw from."""
 COINS, EPSILON, DELTA = 800, 1.73, 1e-9
 REFERENCE, OTHERS = 60, 60
 """Records that S2 knows, and texts of a release that nobody else holds."""
@@ -209,6 +211,35 @@ def lent_style(seed: int) -> Files:
     released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
     release = [f"{text} {signs[at]}" for text, at in zip(released, told, strict=True)]
     return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
+
+
+def told_identifiers(seed: int) -> Files:
+    """Give everybody a number, and hold those of 3% of the members in texts of others."""
+    rng = stream(seed, "told identifiers")
+    records = 2 * UNEVEN
+    texts = _texts(records + 2 * OTHERS, seed, rng)
+    inside = rng.permutation(records) < records // 2
+    numbers = rng.permutation(MANY_NUMBERS)[: len(texts)] + MANY_NUMBERS
+    rows = [f"{text} Call {number}." for text, number in zip(texts, numbers, strict=True)]
+    told = numbers[np.flatnonzero(inside)[: 3 * records // 200]].tolist()
+    released = [f"{text} Call {n}." for text, n in zip(texts[records:], told, strict=False)]
+    return _split(
+        [{"text": row} for row in rows[:records]], inside, [*released, *rows[records + len(told) :]]
+    )
+
+
+def common_numbers(seed: int) -> Files:
+    """Draw the numbers of persons, and those of a release, from so few that many agree."""
+    rng = stream(seed, "common numbers")
+    texts = _texts(PERSONS * EACH + OTHERS, seed, rng)
+    numbers = rng.integers(FEW_NUMBERS, size=PERSONS + OTHERS) + 10 * FEW_NUMBERS
+    rows = [
+        {"text": f"{text} Call {numbers[place // EACH]}.", "group": str(place // EACH)}
+        for place, text in enumerate(texts[: PERSONS * EACH])
+    ]
+    inside = np.repeat(rng.permutation(np.arange(PERSONS) % 3 == 0), EACH)
+    told = zip(texts[PERSONS * EACH :], numbers[PERSONS:].tolist(), strict=True)
+    return _split(rows, inside, [f"{text} Call {number}." for text, number in told])
 
 
 def later_copies(seed: int) -> Files:

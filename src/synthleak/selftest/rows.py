@@ -36,7 +36,18 @@ RATE = 0.1
 """The false-discovery rate at which records are named."""
 
 Limit = Literal[
-    "null", "echo", "claim", "named", "found", "exceeded", "nobody", "even", "uneven", "stopped"
+    "null",
+    "echo",
+    "claim",
+    "named",
+    "found",
+    "exceeded",
+    "nobody",
+    "even",
+    "uneven",
+    "stopped",
+    "read",
+    "unread",
 ]
 
 
@@ -130,8 +141,8 @@ class Outcome:
 
     `p` is that of the smallest size where there are several: the largest of the sequence so far.
 
-    `even_p` is the p-value of a leak that is spread evenly, `blind_p` that of the blind test; each
-    is made for rows that are about it.
+    `even_p` is the p-value of a leak that is spread evenly, `blind_p` that of the blind test and
+    `disclosed_p` that of disclosures; each is made for rows that are about it.
     """
 
     p: float | None = None
@@ -144,13 +155,14 @@ class Outcome:
     wrong: int = 0
     even_p: float | None = None
     blind_p: float | None = None
+    disclosed_p: float | None = None
 
     @property
     def broken(self) -> bool:
         return self.claim_p is not None and self.claim_p <= LEVEL
 
 
-LEVELS = ("null", "claim", "nobody", "even")
+LEVELS = ("null", "claim", "nobody", "even", "unread")
 """Limits that are the binomial's at 5%."""
 MOST = 0.5
 """How often a leak, or a claim that is too small, must be found."""
@@ -262,12 +274,14 @@ _SELDOM: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
     "claim": ("claim broken", lambda outcome: outcome.broken),
     "nobody": ("audits with a wrong name", lambda outcome: outcome.named > 0),
     "even": ("called concentrated", lambda outcome: _small(outcome.even_p)),
+    "unread": ("disclosures found", lambda outcome: _small(outcome.disclosed_p)),
 }
 """What may happen in 5% of the audits of a row; where nobody leaks, every name is wrong."""
 _MOSTLY: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
     "exceeded": ("claim broken", lambda outcome: outcome.broken),
     "found": ("leak found", lambda outcome: _small(outcome.p)),
     "uneven": ("called concentrated", lambda outcome: _small(outcome.even_p)),
+    "read": ("disclosures found", lambda outcome: _small(outcome.disclosed_p)),
     "stopped": ("stopped by the blind test", lambda o: _small(o.blind_p, UNFAIR)),
 }
 """What must happen in most."""

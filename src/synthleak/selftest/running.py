@@ -17,6 +17,7 @@ from typing import Any
 import synthleak
 from synthleak.analyses.vulnerability import s10_p
 from synthleak.audit.setup import Setup, game_of, plan_of, records_at, smaller_cells
+from synthleak.audit.steps.disclosures import DISCLOSURES
 from synthleak.audit.steps.measurements import contents_of, lengths_of
 from synthleak.audit.steps.observations import (
     look_at,
@@ -93,6 +94,10 @@ def _audit(row: Row, seed: int) -> Outcome:
     if row.limit == "stopped" and (split := preconditions_of(setup)) is not None:
         return Outcome(blind_p=split.blind.p)
     (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
+    if row.limit in ("read", "unread"):
+        for release in missing_releases(setup):
+            make_releases(setup, release)
+        return Outcome(disclosed_p=DISCLOSURES.get(setup, cell).p)
     for instances in setup.spec.game.looks or (setup.spec.game.instances,):
         setup = replace(setup, reached={cell: instances})
         scored = play(setup, row.name, cell)

@@ -16,6 +16,7 @@ import numpy as np
 from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup, plan_of, proxies_of, records_at, target_names
+from synthleak.audit.steps.disclosures import DISCLOSURES
 from synthleak.audit.steps.measurements import CELL_MEASUREMENTS, measurements_key, scored_cell
 from synthleak.audit.steps.preconditions import COPIES, FINDINGS, preconditions_of, released_text
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
@@ -211,9 +212,10 @@ NEAREST = Artefact("figures", _nearest_key, _find_nearest, *as_json(list[Nearest
 def record_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what tables say of single records of a cell, beside its measurements."""
     preconditions = preconditions_of(setup)
+    both: list[Need] = [(COPIES, (cell,)), (DISCLOSURES, (cell,))]
     if preconditions is None:
-        return [(NEAREST, (cell,))]
-    artefacts: list[Need] = [(one, (cell,)) for one in (COPIES, FINDINGS, EXPOSED)]
+        return [*both, (NEAREST, (cell,))]
+    artefacts: list[Need] = [*both, *[(one, (cell,)) for one in (FINDINGS, EXPOSED)]]
     return artefacts if preconditions.withheld else [*artefacts, (NEAREST, (cell,))]
 
 

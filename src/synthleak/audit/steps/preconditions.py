@@ -8,12 +8,18 @@ would count that difference as leakage, and the check stops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
-from synthleak.audit.setup import Setup, record_proxies, records_at
+from synthleak.audit.setup import Setup, draws_sets, record_proxies, records_at
+from synthleak.audit.steps.disclosures import (
+    copies_in_game,
+    copies_in_game_key,
+    share_of_copies,
+    texts_of_release,
+)
 from synthleak.audit.steps.observations import all_evidence_keys, record_values
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, as_json
@@ -249,6 +255,8 @@ def examine(setup: Setup) -> None:
 
 
 def _copies_key(setup: Setup, cell: Cell) -> str:
+    if draws_sets(setup, cell.pool):
+        return copies_in_game_key(setup, cell)
     text = released_text(setup, cell)
     keys = all_evidence_keys(setup, cell.pool, text)
     plan = setup.plans[cell.pool].fingerprint
@@ -260,24 +268,30 @@ def released_text(setup: Setup, cell: Cell) -> str:
 
 
 def _find_copies(setup: Setup, cell: Cell) -> Copies:
+    if draws_sets(setup, cell.pool):
+        return copies_in_game(setup, cell)
     plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
     names = [proxy.name for proxy in record_proxies(setup)]
     overlap = None
     if "jaccard_max" in names:
         overlap = record_values(setup, cell)[0, :, names.index("jaccard_max")]
-    return find_copies(
+    release = texts_of_release(setup, cell)
+    assert setup.corpus.split is not None
+    members = records_at(setup, setup.corpus.split.positions("members"))
+    copies = find_copies(
         [record.text for record in records_at(setup, pool.asked)],
-        [record.text for record in open_release(setup, released_text(setup, cell))],
+        release,
         overlap,
         plan.trials.member,
         [reading.block_of for reading in plan.readings],
         stream(setup.spec.seed, "copies", cell.pool, cell.generator),
         None if pool.persons is None else pool.sizes,
     )
+    return replace(copies, rows=share_of_copies(release, [record.text for record in members]))
 
 
 COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
-"""The copies in the release of a cell."""
+"""The copies in the release of a cell, or in the releases of a game."""
 
 
 def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
