@@ -89,7 +89,7 @@ def test_common_phrases_stop_no_pipeline(tmp_path: Path) -> None:
     old = cli(*command, "--fail-if", "copied_members > 0", cwd=tmp_path)
     assert old.returncode == 1 and "S1: copied_members = 5 > 0: fails" in old.stderr
     page = html.unescape((tmp_path / "run/report.html").read_text(encoding="utf-8"))
-    assert "Not yet" not in page and "Remove the synthetic rows" not in page
+    assert "Not yet" not in page and "Remove the synthetic texts" not in page
     assert "which chance alone could give" in page
     audit = synthleak.open_run(tmp_path / "run")
     assert audit.named == [] and audit.cells[0].verbatim_holdout == len(greetings)

@@ -82,7 +82,7 @@ def test_a_claim_below_the_true_epsilon_is_broken() -> None:
     assert row.adjacency == "add" and row.epsilon_claim == pytest.approx(1.0, abs=0.01)
     assert row.epsilon_lower is not None and 1.1 < row.epsilon_lower < 1.73
     assert row.verdict.startswith("CLAIM BROKEN")
-    assert made.headline.startswith("Do not rely on the promised privacy")
+    assert made.headline.startswith("Do not publish, and do not rely on the promised privacy")
 
 
 def test_a_claim_that_holds_is_not_broken() -> None:

@@ -161,6 +161,6 @@ def test_signs_of_members_break_a_claim_and_name_the_tokenizer(tmp_path: Path) -
         delta=1e-5,
         encoder="hashing",
     )
-    assert "Do not rely on the" in audit.headline and "look at the tokenizer" in audit.headline
+    assert "do not rely on the" in audit.headline and "look at the tokenizer" in audit.headline
     recorded = json.loads((out / "coins.json").read_text("utf-8"))
     assert recorded["kinds"] == ["character"]

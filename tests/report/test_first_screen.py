@@ -88,7 +88,7 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
         (
             Verdict(NONE_FOUND),
             (
-                "Your decision: no leak was found, and no promise covers what could be missed.",
+                "Your decision: no leak was found, and no promise of privacy stands behind it.",
                 "Only if the promise (privacy budget 2) is enough.",
             ),
         ),
@@ -282,7 +282,7 @@ def test_a_check_lists_copies_and_named_members_first(checked: Audit, checked_pa
     order = [checked_page.index(part) for part in ("<h3>Copies", "<h3>Members", 'id="cells"')]
     assert order == sorted(order)
     assert unpacked(checked_page)["sheet-records"]["chosen"] == {"named": "yes"}
-    assert "Remove the synthetic rows listed under" in checked_page
+    assert "Remove the synthetic texts listed under" in checked_page
     results = Results(checked.folder.results)
     found = numbers(checked_page)
     assert found and [one for one in found if not holds(results, *one)] == []
@@ -335,7 +335,7 @@ def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
 
     rate = 0.3
     assert steps(Verdict(FOUND)).startswith("Treat the releases as personal data")
-    assert "what could be missed" in steps(Verdict(NONE_FOUND))
+    assert "could have been missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
         "Do not publish: treat the releases as personal data, and withdraw the promise"
     )

@@ -246,11 +246,13 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
         ),
         (
             result(Verdict(NONE_FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
-            "Do not rely on the promised privacy: the release shows more than the promise allows.",
+            "Do not publish, and do not rely on the promised privacy: the release shows more"
+            " than the promise allows.",
         ),
         (
             result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
-            "Do not rely on the promised privacy: the release shows more than the promise allows;"
+            "Do not publish, and do not rely on the promised privacy: the release shows more"
+            " than the promise allows;"
             f" of 500 members asked about, 45 {CAN}.",
         ),
         (
@@ -293,7 +295,8 @@ def test_a_promise_that_canaries_broke_is_told_first() -> None:
     quiet = cell_at(1.0, Verdict(NONE_FOUND))
     for others in ([quiet], [cell_at(2.0, Verdict(NONE_FOUND), canaries=True)]):
         said = headline([*others, canaries])
-        assert said.startswith("Do not rely on the promised privacy") and "real records" not in said
+        assert said.startswith("Do not publish, and do not rely on")
+        assert "real records" not in said
     assert "Broken promise" in headline([quiet, canaries, cell_at(8.0, Verdict(NONE_FOUND))])
 
 

@@ -501,7 +501,7 @@ def _reason(result: CellResult) -> str:
 
 
 _BEGIN = {
-    BROKEN: "Do not rely on the promised privacy: ",
+    BROKEN: "Do not publish, and do not rely on the promised privacy: ",
     STRONG_LEAK: "Do not publish as anonymous: ",
     TRACE: "Do not publish as anonymous yet: there is a trace of a leak, ",
     COPIES: "Do not publish yet: ",
