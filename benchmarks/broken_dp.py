@@ -477,9 +477,18 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "broken": sum(row["claim_p"] <= LEVEL for row in runs),
             "leak": sum(row["leak_p"] is not None and row["leak_p"] <= LEVEL for row in runs),
             "auc": round(float(np.median([row["auc"] for row in runs])), 3),
+            "claim_p": [float(f"{row['claim_p']:.2g}") for row in runs],
         }
         for (name, rung, look), runs in made.items()
     ]
+
+
+def as_text(written: dict[str, Any]) -> str:
+    """Write a result with a line for each entry, and for each row of its summary."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in written.items()]
+    rows = ",\n  ".join(json.dumps(row) for row in written["summary"])
+    lines[list(written).index("summary")] = f'"summary": [\n  {rows}\n ]'
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def commit() -> str:
@@ -522,8 +531,8 @@ def main() -> None:
             )
             print(f"{made[0]['seed']} {made[0]['mechanism']}  {shown}", flush=True)
             written["date"] = datetime.now(UTC).isoformat(timespec="seconds")
-            written |= {"summary": summary(rows), "rows": rows}
-            options.out.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+            written["summary"] = summary(rows)
+            options.out.write_text(as_text(written), encoding="utf-8")
     for row in written["summary"]:
         print(row)
 
