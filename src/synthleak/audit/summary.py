@@ -53,12 +53,17 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
         "recognised of 100": round(100 * rate.value) if shown and rate is not None else None,
         "copied": None if one.copies is None else one.copies.copied[0],
-        "disclosed": None if one.disclosures is None else one.disclosures.disclosed,
+        "disclosed (by chance)": _disclosed(one),
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
         "p": one.judged.p_holm,
         "releases": f"{row.instances} of {one.planned}" if row.looks > 1 else None,
     }
+
+
+def _disclosed(one: CellResult) -> str | None:
+    kept = one.disclosures
+    return None if kept is None else f"{kept.disclosed:,} ({kept.by_chance:,})"
 
 
 def check_format(path: Path) -> None:

@@ -164,7 +164,9 @@ def _claim_lines(audit: Audit) -> list[str]:
 
 
 def _show_printed(audit: Audit, with_text: bool) -> None:
-    """Print the first copies and disclosures, or with their texts all of them."""
+    """Print the first copies, and disclosures beyond chance; or with their texts all of them."""
+    from synthleak.analyses.copies import exceeds_chance
+
     texts = {record.id: record.text for record in audit.setup.corpus.records} if with_text else {}
     rows = [
         {
@@ -180,6 +182,10 @@ def _show_printed(audit: Audit, with_text: bool) -> None:
     ]
     if rows:
         print_table(rows, title=f"copies ({len(audit.copies):,}: results/copies.csv)")
+    beyond = {row.generator for row in audit.cells if exceeds_chance(row.disclosed_p)}
+    copied = {(row.generator, row.record) for row in audit.copies}
+    others = [row for row in audit.disclosures if (row.generator, row.record) not in copied]
+    told = [row for row in others if with_text or row.generator in beyond]
     rows = [
         {
             "release": row.generator,
@@ -189,12 +195,11 @@ def _show_printed(audit: Audit, with_text: bool) -> None:
             },
             **({"text": texts[row.record][row.start : row.end]} if with_text else {}),
         }
-        for row in (audit.disclosures if with_text else audit.disclosures[:SHOWN])
+        for row in (told if with_text else told[:SHOWN])
     ]
     if rows:
-        print_table(
-            rows, title=f"disclosures ({len(audit.disclosures):,}: results/disclosures.csv)"
-        )
+        title = f"disclosures, copies aside ({len(told):,}: results/disclosures.csv)"
+        print_table(rows, title=title)
 
 
 SHOWN_CAVEATS = 2

@@ -206,12 +206,12 @@ def _kind(result: CellResult, count: int) -> str:
 
 
 def _disclosed_of(result: CellResult) -> str:
-    """Say of how many something can be read, where chance does not give it and copies say less."""
+    """Say of how many something can be read beyond chance; nothing where most are copied."""
     kept, copies = result.disclosures, result.copies
     if kept is None or not kept.exceed:
         return ""
     inside, outside = kept.counts[kept.deciding]
-    if copies is not None and copies.exceed and inside <= copies.copied[0]:
+    if copies is not None and copies.exceed and inside < 2 * copies.copied[0]:
         return ""
     shows = "the release shows" if result.given else "releases show"
     targets = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
