@@ -39,6 +39,7 @@ from synthleak.audit.kept_results import ADJUDICATION, files_of, results_key, ta
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import Setup
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps.disclosures import DISCLOSURES
 from synthleak.audit.steps.exposed import NEAREST
 from synthleak.audit.steps.measurements import (
     CELL_MEASUREMENTS,
@@ -48,6 +49,7 @@ from synthleak.audit.steps.measurements import (
     ROUNDS,
     profile_key,
 )
+from synthleak.audit.steps.preconditions import COPIES
 from synthleak.audit.steps.prior_attacks import prior_attack_needs
 from synthleak.core.artefact import Need
 from synthleak.core.cell import Cell
@@ -125,6 +127,8 @@ def measured(setup: Setup) -> Iterator[tuple[str, str]]:
             ("profile", (PROFILE, (cell,))),
             ("meta", (META_MEASUREMENTS, (cell,))),
             ("nearest", (NEAREST, (cell,))),
+            ("copies", (COPIES, (cell,))),
+            ("disclosures", (DISCLOSURES, (cell,))),
         ]
         needs += [(f"prior {need[1][1].kind}", need) for need in prior_attack_needs(setup, cell)]
         for what, (artefact, of) in needs:

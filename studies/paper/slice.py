@@ -40,6 +40,8 @@ from synthleak.analyses.cells import Cell
 from synthleak.audit.folder import STORE, RunFolder
 from synthleak.audit.setup import Setup, generator_of
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps.disclosures import DISCLOSURES
+from synthleak.audit.steps.preconditions import COPIES
 from synthleak.audit.steps.releases import (
     ReleaseUnit,
     digest_of,
@@ -69,7 +71,7 @@ CHOSEN_ONCE = ("pool", "written", "plan", "release")
 """Artefacts of one key that differ would be two different studies."""
 FOR_STATISTICS = (*CHOSEN_ONCE, "model", "evidence", "utility", "attributes")
 
-NAME = re.compile(rf"({'|'.join(FOR_STATISTICS)}|text)/[0-9a-f]+(\.\w+)+")
+NAME = re.compile(rf"({'|'.join(FOR_STATISTICS)}|figures|text)/[0-9a-f]+(\.\w+)+")
 """What an archive may hold: names of the store's artefacts, and no path out of it."""
 
 KEYS, TIMINGS = "keys.json", "timings.jsonl"
@@ -294,9 +296,11 @@ def finish(args: argparse.Namespace) -> None:
 
 def pack(args: argparse.Namespace) -> None:
     """Pack all that the statistics need: pools, plans, claims and evidence, but no texts."""
-    store = RunFolder(args.run).store
-    archive = Archive(args.to, args.spec.stem, "statistics.tar.xz")
-    archive.add(store, [name for kind in FOR_STATISTICS for name in store.list(f"{kind}/")])
+    setup = opened(args.spec, args.run)
+    store, archive = setup.store, Archive(args.to, args.spec.stem, "statistics.tar.xz")
+    read = [of.name(setup, cell) for cell in setup.cells for of in (COPIES, DISCLOSURES)]
+    names = [name for kind in FOR_STATISTICS for name in store.list(f"{kind}/")]
+    archive.add(store, [*names, *filter(store.exists, read)])
 
 
 # ---------------------------------------------------------------------------- run folders and cells

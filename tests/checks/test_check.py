@@ -217,7 +217,7 @@ def test_who_insists_gets_figures_without_a_verdict() -> None:
     assert row.verdict == "cannot say: the split is not exchangeable"
     assert row.auc > 0.6 and row.null_auc95 is not None
     tests = (row.p_value, row.p_cell, row.p_holm, row.crossfit_p, row.named, row.epsilon_lower)
-    assert tests == (None,) * 6 and made.named == [] and made.nearest == []
+    assert tests == (None,) * 6 and made.named == [] and made._nearest == []
     assert all(record.q_value is None for record in made.records)
     assert any(remark.name == "The split is not exchangeable" for remark in remarks_on(made.setup))
 

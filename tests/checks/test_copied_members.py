@@ -49,7 +49,7 @@ def test_copied_members_are_named_by_their_copies(unit: str) -> None:
     named = {one.record for one in audit.named}
     assert len(by_rank) < COPIED <= len(named)
     assert {f"m{n}" for n in range(COPIED)} <= named
-    assert row.named == len(named) == len({one.record for one in audit.nearest})
+    assert row.named == len(named) == len({one.record for one in audit._nearest})
     assert failing(parse_gate(RECOMMENDED), audit.cells) == [row]
 
 

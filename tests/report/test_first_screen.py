@@ -289,7 +289,7 @@ def test_a_check_lists_copies_and_named_members_first(checked: Audit, checked_pa
 
 
 def test_named_members_lead_to_the_rows_that_copy_them(checked: Audit, checked_page: str) -> None:
-    first = {row.record: row for row in checked.nearest if row.rank == 1}
+    first = {row.record: row for row in checked._nearest if row.rank == 1}
     named = {row.record for row in checked.named}
     assert first.keys() == named
     copied = [record for record in named if int(record.removeprefix("m-")) >= 60]
@@ -300,14 +300,14 @@ def test_named_members_lead_to_the_rows_that_copy_them(checked: Audit, checked_p
     packed = unpacked(checked_page)["sheet-records"]
     for number, places in packed["nearest"]["of"].items():
         record = checked.records[int(number)].record
-        assert {checked.nearest[place].record for place in places} == {record}
+        assert {checked._nearest[place].record for place in places} == {record}
 
 
 def test_named_records_of_a_game_lead_to_a_release_with_them(leaky: Audit) -> None:
-    assert {row.record for row in leaky.nearest} == {row.record for row in leaky.named}
+    assert {row.record for row in leaky._nearest} == {row.record for row in leaky.named}
     (plan,) = leaky.setup.plans.values()
     ids = leaky.results.ids("few")
-    for row in leaky.nearest:
+    for row in leaky._nearest:
         place = next(i for i, item in enumerate(plan.sets) if item.name == row.release)
         asked = (plan.trials.set == place) & (plan.trials.target == ids.index(row.record))
         assert plan.trials.member[asked].all()

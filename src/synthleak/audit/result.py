@@ -68,7 +68,12 @@ from synthleak.audit.steps.measurements import (
 )
 from synthleak.audit.steps.model_rung import MODEL_RUNG, model_needs
 from synthleak.audit.steps.observations import scores_of
-from synthleak.audit.steps.preconditions import COPIES, Preconditions, copy_rows, preconditions_of
+from synthleak.audit.steps.preconditions import (
+    Preconditions,
+    copies_in,
+    copy_rows,
+    preconditions_of,
+)
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
 from synthleak.audit.steps.releases import (
     claim_of,
@@ -189,14 +194,16 @@ class Audit:
     @cached_property
     def disclosures(self) -> list[DisclosureRow]:
         """The passages and identifiers that releases have of records: `disclosures.csv`."""
+        found = [(cell, self._disclosures_in(cell)) for cell in self.setup.cells]
         return [
             row
-            for cell in self.setup.cells
-            for row in disclosure_rows(self.setup, cell, self._disclosures_in(cell))
+            for cell, one in found
+            if one is not None
+            for row in disclosure_rows(self.setup, cell, one)
         ]
 
     @cached_property
-    def nearest(self) -> list[NearestRow]:
+    def _nearest(self) -> list[NearestRow]:
         """The synthetic rows most like each named record: `results/nearest.csv`."""
         if self._withheld is not None:
             return []
@@ -213,7 +220,7 @@ class Audit:
             "records": self.records,
             "utility": self._utility,
             "copies": self.copies,
-            "nearest": self.nearest,
+            "nearest": self._nearest,
             "sizes": self._sizes,
             "ladder": [row for one in self._cell_results for row in one.ladder],
             "disclosures": self.disclosures,
@@ -472,7 +479,7 @@ class Audit:
             for (cell, model), verdict in zip(models.items(), judged, strict=True)
         }
 
-    def _disclosures_in(self, cell: Cell) -> Disclosures:
+    def _disclosures_in(self, cell: Cell) -> Disclosures | None:
         return disclosures_in(self.setup, cell, self._withheld)
 
     @cached_property
@@ -518,7 +525,7 @@ class Audit:
             measured,
             judged,
             len(setup.cells),
-            copies=COPIES.get(setup, cell.whole),
+            copies=copies_in(setup, cell.whole),
             disclosures=self._disclosures_in(cell.whole),
             unit=setup.spec.game.unit,
             claim_as_stated=self._claim_for_a_record(cell),
@@ -565,7 +572,7 @@ class Audit:
                 degenerate=degenerate_releases(self.setup, cell),
                 cells=len(self._measurements),
                 counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
-                copies=COPIES.get(self.setup, cell),
+                copies=copies_in(self.setup, cell),
                 disclosures=self._disclosures_in(cell),
                 given=self._preconditions is not None,
                 canaries=bool(self.setup.pools[cell.pool].written),

@@ -13,7 +13,7 @@ import click
 
 from synthleak.cli.gate import Gate
 from synthleak.cli.options import How, command
-from synthleak.cli.output import columns_of, print_json, print_prose, print_table
+from synthleak.cli.output import columns_of, print_json, print_prose, print_table, terminal_width
 from synthleak.core.cell import counted
 from synthleak.core.errors import UserError
 from synthleak.core.locations import Location, local
@@ -65,6 +65,10 @@ def run(
     gate.apply(audit)
 
 
+NARROW = 96
+"""A terminal too narrow for all columns of the cells."""
+
+
 def show(audit: Audit, how: How, *, wide: bool = False, also: Sequence[str] = ()) -> None:
     """Print the verdict and `also` these lines, then the cells, each number with its limit."""
     from synthleak.audit.summary import cell_overview
@@ -78,7 +82,10 @@ def show(audit: Audit, how: How, *, wide: bool = False, also: Sequence[str] = ()
         if wide:
             print_table([asdict(row) for row in audit.cells], wide=True)
         else:
-            print_table(cell_overview(audit.results.cells))
+            rows = cell_overview(audit.results.cells)
+            if 0 < (terminal_width() or 0) < NARROW:  # the headline says what was disclosed
+                rows = [{k: v for k, v in row.items() if "disclosed" not in k} for row in rows]
+            print_table(rows)
 
 
 def _name_built_in(audit: Audit) -> None:

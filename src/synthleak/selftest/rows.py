@@ -95,7 +95,7 @@ class Row:
         return (
             isinstance(self.audit, Game)
             and self.audit.generator == "bystander"
-            and not (self.audit.looks or self.audit.instead)
+            and not (self.audit.looks or self.audit.instead or self.audit.sizes)
         )
 
 

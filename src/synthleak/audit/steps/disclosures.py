@@ -46,6 +46,7 @@ from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.seeds import digest, stream
+from synthleak.core.store import name_of
 from synthleak.core.text import fold
 from synthleak.evidence.observation import Floats, Ints
 from synthleak.metrics.exposure import NAMING_VERSION, member_p_values
@@ -80,6 +81,13 @@ def owners_of_records(setup: Setup, pool: str) -> Ints:
     """Return the target that owns each record of a pool's targets."""
     sizes = setup.pools[pool].sizes
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def can_be_read(setup: Setup, cell: Cell) -> bool:
+    """Say whether the texts of a cell are at hand: a kept run or a slice of one may have none."""
+    if not draws_sets(setup, cell.pool):
+        return True  # the release of a check is read again from its file
+    return all(setup.store.exists(name_of("text", text)) for text in _contents(setup, cell))
 
 
 def _releases(setup: Setup, cell: Cell) -> range:
@@ -265,11 +273,15 @@ DISCLOSURES = Artefact("figures", _disclosures_key, _find_disclosures, *as_json(
 """What the releases of a cell disclose of its targets."""
 
 
-def disclosures_in(setup: Setup, cell: Cell, withheld: str | None = None) -> Disclosures:
+def disclosures_in(setup: Setup, cell: Cell, withheld: str | None = None) -> Disclosures | None:
     """Return the disclosures of a cell; without tests where there can be no verdict.
+
+    None if they were not looked for while the texts were there.
 
     A holdout that is another kind of text than the members says nothing of what chance gives.
     """
+    if not (DISCLOSURES.exists(setup, cell) or can_be_read(setup, cell)):
+        return None
     kept = DISCLOSURES.get(setup, cell)
     return kept if withheld is None else replace(kept, p=None, rates={})
 

@@ -16,7 +16,7 @@ import numpy as np
 from synthleak.analyses.cells import RecordRow
 from synthleak.analyses.copies import NearestRow, nearest_rows
 from synthleak.audit.setup import Setup, plan_of, proxies_of, records_at, target_names
-from synthleak.audit.steps.disclosures import DISCLOSURES
+from synthleak.audit.steps.disclosures import DISCLOSURES, can_be_read
 from synthleak.audit.steps.measurements import CELL_MEASUREMENTS, measurements_key, scored_cell
 from synthleak.audit.steps.preconditions import COPIES, FINDINGS, preconditions_of, released_text
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
@@ -213,6 +213,8 @@ def record_needs(setup: Setup, cell: Cell) -> list[Need]:
     """Return what tables say of single records of a cell, beside its measurements."""
     preconditions = preconditions_of(setup)
     both: list[Need] = [(COPIES, (cell,)), (DISCLOSURES, (cell,))]
+    if not can_be_read(setup, cell):
+        both = [need for need in both if need[0].exists(setup, cell)]
     if preconditions is None:
         return [*both, (NEAREST, (cell,))]
     artefacts: list[Need] = [*both, *[(one, (cell,)) for one in (FINDINGS, EXPOSED)]]

@@ -15,6 +15,7 @@ import numpy as np
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
 from synthleak.audit.setup import Setup, draws_sets, record_proxies, records_at
 from synthleak.audit.steps.disclosures import (
+    can_be_read,
     copies_in_game,
     copies_in_game_key,
     share_of_copies,
@@ -292,6 +293,13 @@ def _find_copies(setup: Setup, cell: Cell) -> Copies:
 
 COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
 """The copies in the release of a cell, or in the releases of a game."""
+
+
+def copies_in(setup: Setup, cell: Cell) -> Copies | None:
+    """Return the copies of a cell; None if they were not counted while the texts were there."""
+    if not (COPIES.exists(setup, cell) or can_be_read(setup, cell)):
+        return None
+    return COPIES.get(setup, cell)
 
 
 def copy_rows(setup: Setup, cell: Cell) -> list[CopyRow]:
