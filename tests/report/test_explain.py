@@ -75,8 +75,8 @@ def test_figures_are_those_of_the_tables(audit: Audit, private: list[Record]) ->
 
 
 def test_rows_are_those_of_the_table_of_nearest_rows(leaky: Audit) -> None:
-    row = next(row for row in leaky.nearest if row.rank == 1)
-    listed = [r for r in leaky.nearest if (r.record, r.release) == (row.record, row.release)]
+    row = next(row for row in leaky._nearest if row.rank == 1)
+    listed = [r for r in leaky._nearest if (r.record, r.release) == (row.record, row.release)]
     stories = [story for signal in explain(leaky, row.record).signals for story in signal.releases]
     shown = next(story for story in stories if story.release == row.release)
     assert [(m.row, m.similarity) for m in shown.matches] == [(r.row, r.similarity) for r in listed]

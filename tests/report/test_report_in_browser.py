@@ -437,7 +437,7 @@ def test_a_named_record_opens_its_synthetic_rows(visit: Open, leaky: Audit) -> N
     name = tab.locator("[data-sheet=records] .open").first
     assert name.get_attribute("aria-expanded") == "true"
     assert tab.evaluate("document.activeElement.className") == "open"
-    rows = [row for row in leaky.nearest if row.record == name.inner_text()]
+    rows = [row for row in leaky._nearest if row.record == name.inner_text()]
     lines = tab.locator("tr.nearest tbody tr")
     assert lines.count() == len(rows) == 3
     values = tab.locator("tr.nearest data[data-from$='/row']").evaluate_all(
