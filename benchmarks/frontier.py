@@ -8,11 +8,13 @@ p-value is of the attacker's own search, Holm over ε; smaller sizes are tested 
 
     python benchmarks/frontier.py specs --corpus goemotions.jsonl.gz --to runs/frontier
     python benchmarks/frontier.py report --to runs/frontier     # prints, writes results/
+    python benchmarks/frontier.py figure benchmarks/results/frontier-DATE.json
 
 Releases and their evidence are made by studies/paper/slice.py (prepare, make, score, take) with
 the spec that `specs` writes. `report` reads the run folders beside the specs, leaves out budgets
-that are not complete, and joins the rows of earlier slices (`--beside`). `specs --backbone FOLDER
---tiny` writes small specs for a CPU.
+that are not complete, and joins the rows of earlier slices (`--beside`). `figure` draws such rows
+as README shows them: AUC over ε, a line for each size. `specs --backbone FOLDER --tiny` writes
+small specs for a CPU.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ from synthleak.metrics.measure import measure
 from synthleak.metrics.null import holm
 from synthleak.metrics.scored_cell import ScoredCell
 from synthleak.plan.plan import Plan
+from synthleak.report.figures.all_figures import draw
+from synthleak.report.figures.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
 CONTROL = 0.1
@@ -167,6 +171,119 @@ def report(args: argparse.Namespace) -> None:
     out = args.out or RESULTS / f"frontier-{made['date']}.json"
     out.write_text(json.dumps(made, indent=1, default=written) + "\n", encoding="utf-8")
     print(f"wrote {out}")
+
+
+# ---------------------------------------------------------------------------- the figure
+
+FIGURE = Path(__file__).parents[1] / "studies" / "paper" / "results" / "frontier.svg"
+POOLS = {"outlier": "unusual records", "random": "random records", "canary": "canaries"}
+MODEL = "the model itself"
+
+
+def figure(args: argparse.Namespace) -> None:
+    """Draw AUC over ε, a panel for each corpus and pool and a line for each size of a release."""
+    rows = {  # of two files, the later one counts
+        (row.corpus, row.pool, row.epsilon, row.texts, row.attacker): row
+        for file in args.files
+        for row in map(read_row, json.loads(file.read_text())["rows"])
+    }
+    shown = [row for row in rows.values() if row.attacker in (args.attacker, "model")]
+    args.to.write_bytes(draw(drawing(shown), "svg"))
+    print(f"wrote {args.to}: {len(shown)} points")
+
+
+def drawing(rows: Sequence[Row]) -> Figure:
+    """Return the figure; AUC is drawn on a root scale, which keeps small leaks visible."""
+    sizes = sorted({row.texts for row in rows if row.attacker != "model"})
+    series = [*(f"{size:,} texts" for size in sizes), MODEL]
+    budgets = [shown_budget(e) for e in sorted({row.epsilon for row in rows}, reverse=True)]
+    panels = [
+        f"{corpus}, {name}"
+        for corpus in dict.fromkeys(row.corpus for row in rows)
+        for pool, name in POOLS.items()
+        if any((row.corpus, row.pool) == (corpus, pool) for row in rows)
+    ]
+    data = [
+        {
+            "panel": f"{row.corpus}, {POOLS[row.pool]}",
+            "epsilon": shown_budget(row.epsilon),
+            "series": MODEL if row.attacker == "model" else f"{row.texts:,} texts",
+            "gain": max(row.auc - 0.5, 0.0),
+            "limit": None if row.chance_limit is None else max(row.chance_limit - 0.5, 0.0),
+            "found": row.found,
+        }
+        for row in rows
+    ]
+    auc = {
+        "type": "quantitative",
+        "title": "AUC (tick: chance limit)",
+        "scale": {"type": "sqrt", "domain": [0, 1.05 * max(row["gain"] for row in data)]},
+        "axis": {
+            "values": [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5],
+            "labelExpr": "format(datum.value + 0.5, '.2f')",
+            "labelOverlap": False,
+        },
+    }
+    last = len(sizes)
+    of_series = {"field": "series", "type": "nominal", "title": "published:"}
+    hues = [*("$first", "$second", "$third", "$fourth")[:last], "$muted"]
+    shapes = [*("circle", "square", "triangle-up", "cross")[:last], "diamond"]
+    legend = {"symbolOpacity": 1}  # and not that of the lines
+    colour = {**of_series, "scale": {"domain": series, "range": hues}, "legend": legend}
+    point = {
+        "y": {**auc, "field": "gain"},
+        "color": colour,
+        "shape": {**of_series, "scale": {"domain": series, "range": shapes}},
+    }
+    dot = {"type": "point", "opacity": 1}
+    panel = {
+        "height": 240,
+        "encoding": {
+            "x": {
+                "field": "epsilon",
+                "type": "ordinal",
+                "title": "privacy budget ε",
+                "scale": {"domain": budgets},
+                "axis": {"labelAngle": 0},
+            },
+            "xOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}},
+        },
+        "layer": [
+            {
+                "mark": {"type": "line", "opacity": 0.4},
+                "encoding": {"y": point["y"], "color": colour},
+            },
+            {
+                "mark": {"type": "tick", "color": "$muted", "thickness": 2, "size": 9},
+                "encoding": {"y": {**auc, "field": "limit"}},
+            },
+            {
+                "transform": [{"filter": "!datum.found"}],
+                "mark": {**dot, "size": 55, "fill": "$paper"},
+                "encoding": point,
+            },
+            {
+                "transform": [{"filter": "datum.found"}],
+                "mark": {**dot, "size": 80, "filled": True},
+                "encoding": point,
+            },
+        ],
+    }
+    spec = {
+        "usermeta": {"panels": {"count": len(panels), "least": 200, "gutter": 30, "margin": 48}},
+        "data": {"values": data},
+        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": panels},
+        "columns": len(panels),
+        "spec": panel,
+    }
+    title = (
+        "What an attacker learns, by privacy budget and texts published (filled: a leak was found)"
+    )
+    return Figure("frontier", title, title, spec)
+
+
+def shown_budget(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def read_row(content: dict[str, Any]) -> Row:
@@ -340,6 +457,11 @@ def main() -> None:
     two.add_argument("--workers", type=int, default=slices.available_cores())
     two.add_argument("--out", type=Path)
     two.add_argument("--beside", type=Path, nargs="*", default=[], help="rows of earlier slices")
+    three = steps.add_parser("figure", help=figure.__doc__)
+    three.add_argument("files", type=Path, nargs="+", help="what `report` wrote")
+    three.add_argument("--attacker", default="all", help="whose AUC, beside that with the model")
+    three.add_argument("--to", type=Path, default=FIGURE)
+    three.set_defaults(does=figure)
     for step, does in ((one, specs), (two, report)):
         step.add_argument("--to", type=Path, required=True)
         step.set_defaults(does=does)

@@ -152,7 +152,7 @@ def rungs(model: float, release: float, *, p: float | None, claim_p: float | Non
     row = LadderRow(**blank)
     return (
         replace(row, rung="claim", auc=0.7),
-        replace(row, rung="model", auc=model, p_holm=p, claim_p_holm=claim_p),
+        replace(row, rung="model", attacker_has="the votes", auc=model, p_holm=p, claim_p_holm=claim_p),
         replace(row, rung="S3", auc=release),
         replace(row, rung="S1", auc=release - 0.01),
     )
@@ -161,19 +161,13 @@ def rungs(model: float, release: float, *, p: float | None, claim_p: float | Non
 @pytest.mark.parametrize(
     ("model", "release", "p", "leaks", "words"),
     [
-        (
-            0.61,
-            0.52,
-            0.01,
-            True,
-            "The release hides most of what the model knows: AUC 0.61",
-        ),
-        (0.61, 0.58, 0.01, True, "The release shows most of what the model knows"),
-        (0.61, 0.63, 0.01, True, "The release shows all that the model was found to know"),
-        (0.61, 0.52, 0.01, False, "The release hides what the model knows: AUC 0.61 against 0.52"),
-        (0.52, 0.51, 0.40, False, "None found in the model at this power either"),
-        (0.52, 0.60, 0.40, True, "None found in the model at this power:"),
-        (0.52, 0.60, None, True, "Nothing can be said of the model."),
+        (0.61, 0.52, 0.01, True, "The release hides most of what the votes would tell: AUC 0.61"),
+        (0.61, 0.58, 0.01, True, "The release shows most of what the votes would tell"),
+        (0.61, 0.63, 0.01, True, "The release shows all that was found in the votes"),
+        (0.61, 0.52, 0.01, False, "The release hides what the votes would tell: AUC 0.61 against"),
+        (0.52, 0.51, 0.40, False, "None found in the votes at this power either"),
+        (0.52, 0.60, 0.40, True, "None found in the votes at this power:"),
+        (0.52, 0.60, None, True, "Nothing can be said of the votes."),
     ],
 )
 def test_a_sentence_compares_release_and_model(
@@ -192,7 +186,8 @@ def test_a_sentence_compares_release_and_model(
     )
     assert (model_line(result) or "").startswith(words)
     broken = replace(result, ladder=rungs(model, release, p=0.01, claim_p=0.001))
-    assert "its claim would be broken" in (model_line(broken) or "")
+    said = "If the votes were published, the claim would be broken."
+    assert (model_line(broken) or "").startswith(said)
     assert model_line(replace(result, ladder=())) is None
 
 

@@ -152,4 +152,5 @@ def test_an_audit_has_the_rung_of_a_program(make: Make, tmp_path: Path) -> None:
     assert [row["rung"] for row in rows] == ["claim", "model", "S3", "S2", "S1"]
     assert rows[1]["signal"].startswith("model_score") and float(rows[1]["auc"]) == 1.0
     assert rows[1]["verdict"] == "leak found"
+    assert rows[1]["attacker_has"] == "the scores of its program"
     assert verify(tmp_path / "run", replay=8, trust_plugins=True).verified

@@ -1,8 +1,8 @@
 """From the promise to the release: what each attacker of a cell gains (docs/method.md §16).
 
-The rungs are the most that the claim allows, an attacker who has the model behind the release, and
-the attackers on the release. The model's rung has a verdict of its own, "if the model were
-published", and no part in that on the release.
+The rungs are the most that the claim allows, an attacker who has the model behind the release (or
+what its mechanism noised), and the attackers on the release. The model's rung has a verdict of its
+own, "if the model were published", and no part in that on the release.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ class ModelMeasurements:
 class LadderRow(CellColumns):
     """A row of `ladder.csv`: one rung of one cell, from the claim down to S1.
 
+    `attacker_has` says what the rung `model` has beside the release: the model, or the noised votes.
     `auc` is that of all coins together. Chance limits and p are those of the rung's own search. The
     adjusted p, the bound on ε and the verdict of S1 to S3 are those of the cell, as in `cells.csv`.
     """
 
     rung: str
+    attacker_has: str
     signal: str
     auc: float
     null_auc95: float | None
@@ -106,7 +108,11 @@ def allowed_by(claim: Claim, plan: Plan) -> tuple[float, float]:
 
 
 def ladder_rows(
-    cell: Cell, model: ModelMeasurements, judged: CellVerdict, rows: Sequence[CellRow]
+    cell: Cell,
+    model: ModelMeasurements,
+    judged: CellVerdict,
+    rows: Sequence[CellRow],
+    attacker_has: str,
 ) -> list[LadderRow]:
     """Return the rungs of a cell, from the claim down to S1.
 
@@ -115,6 +121,7 @@ def ladder_rows(
         model: its measurements with the model.
         judged: the verdict on them, adjusted over the cells that have a model.
         rows: what was measured of its releases, a row per scenario.
+        attacker_has: what the scores of the model are made from, in words.
     """
     (best,), bound = model.measured.rows, model.measured.epsilon
     blank = dict.fromkeys(LadderRow.__dataclass_fields__)
@@ -125,6 +132,7 @@ def ladder_rows(
     }
     of_model = {
         "rung": MODEL,
+        "attacker_has": attacker_has,
         "signal": model.signals[best.signal],
         **columns_of(best.pooled, auc="value", null_auc95="null"),
         **columns_of(best.tpr, tpr_at_fpr05="value", null_tpr95="null"),
@@ -140,7 +148,7 @@ def ladder_rows(
         }
         for row in reversed(rows)
     ]
-    words = {"signal": "", "verdict": ""}
+    words = {"attacker_has": "", "signal": "", "verdict": ""}
     return [
         LadderRow(**{**blank, **words, **cell.columns, **rung})
         for rung in (claim, of_model, *of_release)

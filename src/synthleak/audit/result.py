@@ -44,6 +44,7 @@ from synthleak.audit.setup import (
     Setup,
     draws_sets,
     game_of,
+    generator_of,
     plan_of,
     proxies_of,
     records_at,
@@ -475,7 +476,13 @@ class Audit:
         }
         judged = judge([one.measured for one in models.values()], setup.spec.game.number_of_looks)
         return {
-            cell: ladder_rows(cell, model, verdict, [r for r in self.cells if is_of(r, cell)])
+            cell: ladder_rows(
+                cell,
+                model,
+                verdict,
+                [row for row in self.cells if is_of(row, cell)],
+                generator_of(setup, cell).scored_with(cell.epsilon),
+            )
             for (cell, model), verdict in zip(models.items(), judged, strict=True)
         }
 

@@ -71,6 +71,14 @@ class Generator(Plugin):
         """Name what `generate_and_score` says of a record; empty if it says nothing."""
         return ()
 
+    def scored_with(self, epsilon: float) -> str:
+        """Say in plain words what these scores are made from, as in "if the model were published".
+
+        Args:
+            epsilon: the budget of the cell.
+        """
+        return "the model"
+
     def seed_name(self, section: str) -> str:
         """Return what names the randomness of its releases, given the name of its section.
 

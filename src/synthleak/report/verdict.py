@@ -285,7 +285,7 @@ MOST = 0.5
 
 
 def model_line(result: CellResult) -> str | None:
-    """Say in a sentence what the release shows of what the model behind it knows.
+    """Say in a sentence what the release shows of what the model behind it would tell.
 
     Args:
         result: A cell; one whose model was not asked has no such line.
@@ -294,22 +294,23 @@ def model_line(result: CellResult) -> str | None:
     if MODEL not in rungs:
         return None
     model = rungs[MODEL]
+    has = model.attacker_has
     release = max(rungs[row.scenario].auc for row in result.rows)
     both = f"AUC {model.auc:.2f} against {release:.2f} on all coins together"
     if model.p_holm is None:
-        return "Nothing can be said of the model."
+        return f"Nothing can be said of {has}."
     broken = model.claim_p_holm is not None and model.claim_p_holm <= LEVEL
-    said = "If the model were published, its claim would be broken. " * broken
+    said = f"If {has} were published, the claim would be broken. " * broken
     if model.p_holm > LEVEL:
         either = "" if result.verdict.leaks else " either"
-        return f"{said}None found in the model at this power{either}: {both}."
+        return f"{said}None found in {has} at this power{either}: {both}."
     share = (release - 0.5) / max(model.auc - 0.5, 1e-9)
     if not result.verdict.leaks:
-        return f"{said}The release hides what the model knows: {both}."
+        return f"{said}The release hides what {has} would tell: {both}."
     if share >= 1:
-        return f"{said}The release shows all that the model was found to know: {both}."
+        return f"{said}The release shows all that was found in {has}: {both}."
     verb = "shows" if share > MOST else "hides"
-    return f"{said}The release {verb} most of what the model knows: {both}."
+    return f"{said}The release {verb} most of what {has} would tell: {both}."
 
 
 def _of_people(result: CellResult) -> bool:

@@ -53,6 +53,9 @@ def test_all_are_audited_like_the_rest(tiny: Callable[..., LoadedSpec], tmp_path
     assert signals[:2] == ["model_votes", "model_projection"] and len(signals) == 3
     # Evidence is read with the encoder of one of them; the page warns of the other.
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    for what in ("the noised votes", "the vectors", "the model"):
+        assert page.count(f"If {what} were published</h4>") == 1
+        assert page.count(f">who has {what}</th>") == 1
     assert "Another encoder in epsvec" in page and "Another encoder in augpe" not in page
     texts = {record.text for record in audit.release(steered, 0)}
     assert len(texts) > 1

@@ -207,6 +207,9 @@ class AugPe(Prompted):
         """
         return ("votes",) * (self.address is None)
 
+    def scored_with(self, epsilon: float) -> str:
+        return "the votes" if math.isinf(epsilon) else "the noised votes"
+
     def _fleet(
         self, requests: Sequence[Request], records: Sequence[Record]
     ) -> list[tuple[list[Synthetic], Floats]]:

@@ -126,6 +126,9 @@ class Command(StatedGenerator):
         """The number that the program `score` gives a text."""
         return ("score",) * bool(self.score)
 
+    def scored_with(self, epsilon: float) -> str:
+        return "the scores of its program"
+
     def identity(self) -> dict[str, Any]:
         """Return argv with every file by its content, so that an edited script is noticed."""
         argv = [_by_content(word) for word in self.argv]

@@ -122,6 +122,9 @@ class EpsVec(Prompted):
         """A record's difference to the mean of its class, projected on the noised sums."""
         return ("projection",)
 
+    def scored_with(self, epsilon: float) -> str:
+        return "the vectors" if math.isinf(epsilon) else "the noised vectors"
+
     def _fleet(
         self, requests: Sequence[Request], records: Sequence[Record]
     ) -> list[tuple[list[Synthetic], Floats]]:
