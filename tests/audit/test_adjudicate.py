@@ -191,6 +191,10 @@ def test_the_commands_list_settle_and_print(screened: Path) -> None:
     assert written.exit_code == 0, written.output
     assert (out / "tables.tex").is_file()
     assert not list(out.glob("*.csv"))
+    whole = (out / "tables.tex").read_bytes()
+    again = runner.invoke(cli, ["tables", str(screened), "--out", str(out), "--only", "merged"])
+    assert again.exit_code == 0, again.output
+    assert (out / "merged.csv").is_file() and (out / "tables.tex").read_bytes() == whole
 
 
 def test_a_damaged_or_outdated_settlement_is_made_anew(screened: Path) -> None:

@@ -271,7 +271,9 @@ def tables(
     made_tables = make_tables(source_of([open_finished(folder) for folder in folders]), only)
     for name, reason in made_tables.unavailable.items():
         click.echo(f"{name}: {reason}", err=True)
-    texts = files(made_tables, formats or (tuple(FORMATS) if out is not None else ("md",)))
+    formats = formats or (tuple(FORMATS) if out is not None else ("md",))
+    # A document of some tables would replace that of all of them.
+    texts = files(made_tables, formats, whole=not only)
     if out is None:
         click.echo("\n".join(texts.values()))
         return

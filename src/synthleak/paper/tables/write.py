@@ -65,13 +65,14 @@ def make_tables(source: Source, only: Sequence[str] = ()) -> Tables:
     return Tables(tuple(tables), unavailable)
 
 
-def files(made: Tables, formats: Sequence[str]) -> dict[str, str]:
-    """Return the files of all tables by name; for LaTeX also a preamble and a whole document."""
+def files(made: Tables, formats: Sequence[str], *, whole: bool = True) -> dict[str, str]:
+    """Return the files of all tables by name; for LaTeX also a preamble and a `whole` document."""
     texts: dict[str, str] = {}
     for name in formats:
         ending, write = FORMATS[name]
         texts |= {f"{item.name}.{ending}": write(item) for item in made.tables}
     if "latex" in formats:
         texts["preamble.tex"] = PREAMBLE.read_text("utf-8")
-        texts["tables.tex"] = latex_document([item.name for item in made.tables])
+        if whole:
+            texts["tables.tex"] = latex_document([item.name for item in made.tables])
     return texts
