@@ -152,7 +152,9 @@ def rungs(model: float, release: float, *, p: float | None, claim_p: float | Non
     row = LadderRow(**blank)
     return (
         replace(row, rung="claim", auc=0.7),
-        replace(row, rung="model", attacker_has="the votes", auc=model, p_holm=p, claim_p_holm=claim_p),
+        replace(
+            row, rung="model", attacker_has="the votes", auc=model, p_holm=p, claim_p_holm=claim_p
+        ),
         replace(row, rung="S3", auc=release),
         replace(row, rung="S1", auc=release - 0.01),
     )

@@ -41,7 +41,7 @@ class ModelMeasurements:
 class LadderRow(CellColumns):
     """A row of `ladder.csv`: one rung of one cell, from the claim down to S1.
 
-    `attacker_has` says what the rung `model` has beside the release: the model, or the noised votes.
+    `attacker_has` is what the rung `model` has beside the release: the model, or the noised votes.
     `auc` is that of all coins together. Chance limits and p are those of the rung's own search. The
     adjusted p, the bound on ε and the verdict of S1 to S3 are those of the cell, as in `cells.csv`.
     """
