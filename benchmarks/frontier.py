@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "studies" / "paper"))
 import slice as slices
 
 from synthleak.analyses.ladder import model_scores
-from synthleak.audit.setup import Setup, smaller_cells
+from synthleak.audit.setup import Setup, generator_of, smaller_cells
 from synthleak.audit.steps.measurements import scored_cell
 from synthleak.audit.steps.model_rung import model_values
 from synthleak.audit.steps.observations import missing_evidence, missing_models, scores_of
@@ -359,7 +359,8 @@ def attackers(setup: Setup, cell: Cell, plan: Plan) -> dict[str, list[Scores]]:
     tables |= {name: [of_families(table, {name}) for table in every] for name in beside}
     tables |= {"all": every} if beside else {}
     if cell.size is None:
-        tables["model"] = [model_scores(model_values(setup, cell), plan, None)]
+        columns = generator_of(setup, cell).score_columns
+        tables["model"] = [model_scores(model_values(setup, cell), plan, columns)]
     return tables
 
 
