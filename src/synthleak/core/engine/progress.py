@@ -53,11 +53,16 @@ MEASURED = 5.0
 
 
 class Timed(Progress):
-    """Knows how long stages take: what is known of the time that is left.
+    """Knows how long stages take, and shows at intervals how far the open one is.
 
     A stage that has begun is extrapolated; a later one counts with what was expected of it, times
     how far the work so far was from what was expected. Before anything was timed, nothing is told.
     """
+
+    patience: float = 0.0
+    """Seconds of a stage before it is first shown."""
+    every: float = 2.0
+    """Seconds until it is shown again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -68,22 +73,25 @@ class Timed(Progress):
         """Count these stages in the time that is left."""
         self._expected, self._took = dict(stages), {}
 
+    def stage(self, title: str, total: int) -> Stage:
+        return TimedStage(self, title, total)
+
+    def show(self, stage: TimedStage) -> None:
+        """Show how far a stage is."""
+
+    def end(self, stage: TimedStage, *, done: bool) -> None:
+        """Take down what was shown of a stage; `done` unless an error ended it."""
+
     def close(self, title: str, seconds: float) -> None:
         self._took[title] = self._took.get(title, 0.0) + seconds
 
-    def time_left(self, title: str, seconds: float, total: float | None) -> tuple[float, str]:
-        """Return how many seconds are left, and of what: "" where that is not known.
-
-        Args:
-            title: the open stage.
-            seconds: how long it has taken so far.
-            total: how long it takes as a whole, extrapolated; None: not known yet.
-        """
-        if title not in self._expected:
-            return (0.0, "") if total is None else (total - seconds, "left")
-        pace = self._pace(title, total)
+    def time_left(self, stage: TimedStage) -> tuple[float, str]:
+        """Return how many seconds are left, and of what: "" where that is not known."""
+        title, seconds, total = stage.title, stage.seconds, stage.whole_seconds()
+        pace = self._pace(title, total) if title in self._expected else None
         if pace is None:
-            return (0.0, "") if total is None else (total - seconds, "left in this step")
+            of = "left in this step" if title in self._expected else "left"
+            return (0.0, "") if total is None else (total - seconds, of)
         if total is None:
             total = self._expected[title] * pace
             if not total:
@@ -106,36 +114,53 @@ class Timed(Progress):
         return (10 + took) / (10 + sum(self._expected[name] for name in times))
 
 
-class _TimedStage(Stage):
-    def __init__(self, timed: Timed, title: str, total: int) -> None:
-        self._timed, self._title, self._total = timed, title, total
-        self._done, self._part = 0, 0.0
+class TimedStage(Stage):
+    """How far a stage is and since when; `inner` is told of every step too."""
+
+    def __init__(self, timed: Timed, title: str, total: int, inner: Stage | None = None) -> None:
+        self.title, self.total = title, total
+        self.done, self.part, self.doing = 0, 0.0, ""
+        self.bar: Any = None
+        self.shown = False
+        self._timed, self._inner = timed, inner or Stage()
         self._start = timed.clock()
+        self._next = self._start + timed.patience
         self._seen: list[tuple[float, float]] = []
+        """How far the stage was, at times that grow further apart."""
 
     def advance(self, steps: int = 1) -> None:
-        self._done += steps
-        self._part = 0.0
+        self.done += steps
+        self.part, self.doing = 0.0, ""
         self._look()
+        self._inner.advance(steps)
 
     def note(self, doing: str, part: float | None = None) -> None:
-        self._part = self._part if part is None else part
+        self.part = self.part if part is None else part
+        self.doing = doing
         self._look()
+        self._inner.note(doing, part)
 
     @property
     def share(self) -> float:
-        return min(1.0, (self._done + self._part) / max(self._total, 1))
+        return min(1.0, (self.done + self.part) / max(self.total, 1))
 
     @property
     def seconds(self) -> float:
         return self._timed.clock() - self._start
 
     def _look(self) -> None:
-        """Write down how far the stage is, at times that grow further apart."""
         if not self._seen or self.seconds > 1.2 * self._seen[-1][0]:
             self._seen.append((self.seconds, self.share))
+        self._show()
 
-    def time_left(self) -> tuple[float, str]:
+    def _show(self) -> None:
+        now = self._timed.clock()
+        if now >= self._next:
+            self._next, self.shown = now + self._timed.every, True
+            self._timed.show(self)
+
+    def whole_seconds(self) -> float | None:
+        """Extrapolate how long the stage takes as a whole; None: not known yet."""
         seconds, share, pace = self.seconds, self.share, None
         halves = [(t, s) for t, s in self._seen if s and t <= seconds / 2]
         if share >= TELLING:
@@ -144,12 +169,18 @@ class _TimedStage(Stage):
             at, before = halves[-1]
             first, second = before / at if at else math.inf, (share - before) / (seconds - at)
             pace = second if first < AGREE * second and second < AGREE * first else None
-        total = None if not pace else seconds + (1 - share) / pace
-        return self._timed.time_left(self._title, seconds, total)
+        return None if not pace else seconds + (1 - share) / pace
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        self._show()
+        return self
 
     def __exit__(self, *error: object) -> None:
+        self._timed.end(self, done=error[0] is None)
         if error[0] is None:
-            self._timed.close(self._title, self.seconds)
+            self._timed.close(self.title, self.seconds)
+        self._inner.__exit__(*error)
 
 
 class Lines(Timed):
@@ -159,20 +190,20 @@ class Lines(Timed):
     that are shown are numbered.
     """
 
+    patience = 2.0
+
     def __init__(
         self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(clock)
         self.out = out or sys.stderr
         self.live = self.out.isatty()
+        self.every = 0.2 if self.live else 10.0
         self._numbers: dict[str, int] = {}
 
     def expect(self, stages: Mapping[str, float]) -> None:
         super().expect(stages)
         self._numbers = {}
-
-    def stage(self, title: str, total: int) -> Stage:
-        return _LineStage(self, title, total)
 
     def say(self, line: str) -> None:
         print(line, file=self.out, flush=True)
@@ -189,6 +220,43 @@ class Lines(Timed):
             return title
         return f"{self._numbers.setdefault(title, len(self._numbers) + 1)}. {title}"
 
+    def show(self, stage: TimedStage) -> None:
+        left, of = self.time_left(stage)
+        estimate = f", about {duration(left)} {of}" * bool(of)
+        doing = f"; {stage.doing}" * bool(stage.doing)
+        counted = f"{stage.done:,} of {stage.total:,} ({stage.share:.0%})"
+        line = f"{self.name(stage.title)}: {counted}{estimate}{doing}"
+        if not self.live:
+            self.say(line)
+            return
+        if stage.bar is None:
+            stage.bar = self._begin_bar(line, stage.total)
+        (task,) = stage.bar.task_ids
+        stage.bar.update(task, completed=stage.done + stage.part, description=line, refresh=True)
+
+    def _begin_bar(self, text: str, total: int) -> Any:
+        from rich import progress
+        from rich.console import Console
+        from rich.table import Column
+
+        column = Column(no_wrap=True, overflow="ellipsis")
+        bar = progress.Progress(
+            progress.BarColumn(bar_width=10),
+            progress.TextColumn("{task.description}", markup=False, table_column=column),
+            console=Console(file=self.out),
+            auto_refresh=False,
+            transient=True,
+        )
+        bar.add_task(text, total=total)
+        bar.start()
+        return bar
+
+    def end(self, stage: TimedStage, *, done: bool) -> None:
+        if stage.bar is not None:
+            stage.bar.stop()
+        if done and stage.shown:
+            self.say(f"{self.name(stage.title)}: {stage.done:,} in {duration(stage.seconds)}")
+
 
 class Noted(Timed):
     """Passes progress on, and notes in a file how far a run is, for other processes to read.
@@ -198,56 +266,24 @@ class Noted(Timed):
         note: writes the note: stage, steps done and in all, seconds left and of what.
     """
 
-    EVERY = 2.0
-
     def __init__(self, progress: Progress, note: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
-        self._progress, self.write = progress, note
+        self._progress, self._note = progress, note
 
     def expect(self, stages: Mapping[str, float]) -> None:
         super().expect(stages)
         self._progress.expect(stages)
 
     def stage(self, title: str, total: int) -> Stage:
-        return _NotedStage(self, self._progress.stage(title, total), title, total)
+        return TimedStage(self, title, total, self._progress.stage(title, total))
 
     def say(self, line: str) -> None:
         self._progress.say(line)
 
-
-class _NotedStage(_TimedStage):
-    def __init__(self, noted: Noted, stage: Stage, title: str, total: int) -> None:
-        super().__init__(noted, title, total)
-        self._noted, self._stage = noted, stage
-        self._next = self._start
-        self._look()
-
-    def advance(self, steps: int = 1) -> None:
-        super().advance(steps)
-        self._stage.advance(steps)
-
-    def note(self, doing: str, part: float | None = None) -> None:
-        super().note(doing, part)
-        self._stage.note(doing, part)
-
-    def _look(self) -> None:
-        super()._look()
-        now = self._noted.clock()
-        if now >= self._next:
-            self._next = now + self._noted.EVERY
-            left, of = self.time_left()
-            self._noted.write(
-                {"stage": self._title, "done": self._done, "of": self._total, "left": left}
-                | {"meaning": of}
-            )
-
-    def __enter__(self) -> Self:
-        self._stage.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._stage.__exit__(*error)
+    def show(self, stage: TimedStage) -> None:
+        left, of = self.time_left(stage)
+        about = {"stage": stage.title, "done": stage.done, "of": stage.total}
+        self._note(about | {"left": left, "meaning": of})
 
 
 def default_progress() -> Progress:
@@ -262,75 +298,6 @@ def progress_of(asked: Progress | bool | None) -> Progress:
     if isinstance(asked, bool):
         return Lines() if asked else Silent()
     return asked or default_progress()
-
-
-class _LineStage(_TimedStage):
-    PATIENCE = 2.0
-
-    def __init__(self, lines: Lines, title: str, total: int) -> None:
-        super().__init__(lines, title, total)
-        self._lines = lines
-        self._next = self._start + self.PATIENCE
-        self._shown = False
-        self._doing = ""
-        self._bar: Any = None
-
-    def advance(self, steps: int = 1) -> None:
-        self._doing = ""
-        super().advance(steps)
-
-    def note(self, doing: str, part: float | None = None) -> None:
-        self._doing = f"; {doing}"
-        super().note(doing, part)
-
-    def _look(self) -> None:
-        super()._look()
-        now = self._lines.clock()
-        if now < self._next:
-            return
-        self._next = now + (0.2 if self._lines.live else 10.0)
-        self._shown = True
-        if self._lines.live:
-            self._draw(self._line())
-        else:
-            self._lines.say(self._line())
-
-    def _line(self) -> str:
-        left, of = self.time_left()
-        estimate = f", about {duration(left)} {of}" * bool(of)
-        counted = f"{self._done:,} of {self._total:,} ({self.share:.0%})"
-        return f"{self._lines.name(self._title)}: {counted}{estimate}{self._doing}"
-
-    def _draw(self, text: str) -> None:
-        if self._bar is None:
-            from rich import progress
-            from rich.console import Console
-            from rich.table import Column
-
-            self._bar = progress.Progress(
-                progress.BarColumn(bar_width=10),
-                progress.TextColumn(
-                    "{task.description}",
-                    markup=False,
-                    table_column=Column(no_wrap=True, overflow="ellipsis"),
-                ),
-                console=Console(file=self._lines.out),
-                auto_refresh=False,
-                transient=True,
-            )
-            self._bar.add_task(text, total=self._total)
-            self._bar.start()
-        (task,) = self._bar.task_ids
-        done = self._done + self._part
-        self._bar.update(task, completed=done, description=text, refresh=True)
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-        if error[0] is None and self._shown:
-            name = self._lines.name(self._title)
-            self._lines.say(f"{name}: {self._done:,} in {duration(self.seconds)}")
-        super().__exit__(*error)
 
 
 _listener: ContextVar[Callable[[str, float | None], None] | None] = ContextVar(
