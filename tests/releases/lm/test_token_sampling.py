@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 from support.tiny_backbone import tiny_shared_backbone, write_backbone  # noqa: E402
 from synthleak.core.errors import GeneratorError  # noqa: E402
 from synthleak.releases.lm import token_sampling  # noqa: E402
+from synthleak.releases.lm.fleet import sampling  # noqa: E402
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama  # noqa: E402
 from synthleak.releases.lm.fleet.memory import Shape  # noqa: E402
 from synthleak.releases.lm.fleet.sampling import Decoding  # noqa: E402
@@ -99,7 +100,7 @@ def test_rows_are_drawn_as_a_plain_loop_draws_them(
     library: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(token_sampling, "COMPACT_EVERY", 3)
+    monkeypatch.setattr(sampling, "COMPACT_EVERY", 3)
     # So little room that prompts are read in several microbatches, whose memories are joined.
     monkeypatch.setattr(token_sampling, "MOST_READ", 40)
     how = Decoding(end=(2, 3, 4, 5, 6, 7), longest=12, temperature=0.9, top_k=20, top_p=0.95)

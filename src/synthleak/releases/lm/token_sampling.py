@@ -6,7 +6,7 @@ the batch that it is in changes nothing but rounding.
 
 There are two ways to continue prompts. A plain Llama whose kernels work keeps the keys and values
 of a prompt once (`fleet/frozen_llama.py`). Any other decoder is run by the library, with a copy for
-each row.
+each row (`fleet/sampling.py`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import DynamicCache
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
 from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
 from synthleak.releases.lm.fleet.kv_cache import whole_blocks
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
-from synthleak.releases.lm.fleet.sampling import Decoding, Tokens, left_padded, sample_tokens
+from synthleak.releases.lm.fleet.sampling import (
+    ActiveVectors,
+    CopiedPrompts,
+    Decoder,
+    Decoding,
+    Rows,
+    Tokens,
+)
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 
 log = logging.getLogger("synthleak.releases")
@@ -38,37 +44,10 @@ log = logging.getLogger("synthleak.releases")
 DECODING = "SYNTHLEAK_DECODING"
 """Environment: `auto`, or `torch`, without kernels of our own."""
 
-COMPACT_EVERY = 8
-COMPACT_BELOW = 0.75
 DROP_EVERY = 2
 DROP_BELOW = 0.97
 """Where prompts are shared, dropping rows moves nothing and pays sooner; looking makes the host
 wait."""
-
-
-class Decoder(Protocol):
-    """Reads the tokens of many rows, and keeps what was read."""
-
-    hidden: Tensor
-    """The last states of every row."""
-
-    every: int
-    below: float
-    """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
-
-    def read(
-        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
-    ) -> None:
-        """Read prompts, the longest first, some tokens at once.
-
-        Row r continues `of[r]`, in order; `longest` is how many tokens may follow.
-        """
-
-    def step(self, tokens: Tensor) -> None:
-        """Read one more token of every row."""
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone, in this order."""
 
 
 class SharedPrompts:
@@ -116,60 +95,6 @@ class SharedPrompts:
         self._vectors = None if self._vectors is None else self._vectors[rows]
 
 
-class CopiedPrompts:
-    """Rows of any decoder: each has a copy of its prompt's keys and values."""
-
-    def __init__(
-        self, shared: SharedBackbone, steer: ActiveVectors, vectors: Tensor | None
-    ) -> None:
-        self._shared, self._active, self._vectors = shared, steer, vectors
-        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
-
-    def read(
-        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
-    ) -> None:
-        every, seen, positions = left_padded(prompts, self._shared.device)
-        at_once = max(1, tokens_at_once // every.shape[1])
-        hidden, caches = [], []
-        for start in range(0, len(prompts), at_once):
-            part = slice(start, start + at_once)
-            self._active.vectors = None if self._vectors is None else self._vectors[part]
-            cache = DynamicCache()
-            hidden.append(self._shared.step(every[part], seen[part], positions[part], cache)[0])
-            caches.append(cache)
-        rows = torch.from_numpy(of).to(every.device)
-        self._cache = _joined(caches)
-        self._cache.batch_select_indices(rows)
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-        self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
-        self._positions = positions[rows, -1:]
-
-    def step(self, tokens: Tensor) -> None:
-        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
-        self._positions = self._positions + 1
-        self._active.vectors = self._vectors
-        self.hidden, _ = self._shared.step(
-            tokens[:, None], self._mask, self._positions, self._cache
-        )
-
-    def keep(self, rows: Tensor) -> None:
-        self._cache.batch_select_indices(rows)
-        self._mask, self._positions = self._mask[rows], self._positions[rows]
-        self._vectors = None if self._vectors is None else self._vectors[rows]
-
-
-def _joined(caches: list[Any]) -> Any:
-    """Join the caches of microbatches, layer by layer, freeing each on the way."""
-    whole = caches[0]
-    for number, layer in enumerate(whole.layers if len(caches) > 1 else ()):
-        layers = [cache.layers[number] for cache in caches]
-        layer.keys = torch.cat([part.keys for part in layers])
-        layer.values = torch.cat([part.values for part in layers])
-        for part in layers[1:]:
-            part.keys = part.values = None
-    return whole
-
-
 @dataclass(frozen=True)
 class SteeringVectors:
     """Steering: `vectors[p, l]` is added for prompt p after layer `layers[l]`.
@@ -182,12 +107,6 @@ class SteeringVectors:
 
     def of(self, prompts: NDArray[np.int64], device: torch.device, dtype: torch.dtype) -> Tensor:
         return self.vectors[torch.from_numpy(prompts)].to(device=device, dtype=dtype)
-
-
-class ActiveVectors:
-    """What is added after each layer now: `vectors[row, l]`, or nothing."""
-
-    vectors: Tensor | None = None
 
 
 @contextmanager
@@ -315,74 +234,12 @@ class TokenSampler:
         asked = [prompts[p] for p in used]
         vectors = None if steering is None else steering.of(used, head.device, head.dtype)
         with torch.no_grad(), steering_hooks(self._shared, steering) as steer:
-            decoder: Decoder = CopiedPrompts(self._shared, steer, vectors)
+            decoder: Decoder = CopiedPrompts(self._shared, steer=steer, vectors=vectors)
             if self.llama is not None:
                 layers = () if steering is None else steering.layers
                 decoder = SharedPrompts(self.llama, layers, vectors)
             decoder.read(asked, local, how.longest, limits.tokens)
-            rows = _Rows(decoder, uniforms, how, head, limits.logits)
-            while rows.go_on():
-                pass
-        return rows.drawn()
-
-
-class _Rows:
-    """The texts that are being drawn."""
-
-    def __init__(
-        self,
-        decoder: Decoder,
-        uniforms: NDArray[np.float32],
-        how: Decoding,
-        head: Tensor,
-        logits_at_once: int,
-    ) -> None:
-        device, count = head.device, len(uniforms)
-        self._decoder, self._how, self._head, self._at_once = decoder, how, head, logits_at_once
-        self._ends = torch.zeros(len(head), dtype=torch.bool, device=device)
-        self._ends[list(how.end)] = True
-        self._uniforms = torch.from_numpy(uniforms).to(device)
-        self._row = torch.arange(count, device=device)
-        self._alive = torch.ones(count, dtype=torch.bool, device=device)
-        self._made = torch.full(uniforms.shape, -1, dtype=torch.int32, device=device)
-        self._length = 0
-
-    def go_on(self) -> bool:
-        """Draw the next token of every row, and read it if any text is unfinished."""
-        t = self._length
-        last = self.draw(t)
-        self._made[self._row, t] = torch.where(self._alive, last, -1).int()
-        self._alive &= ~self._ends[last]
-        self._length += 1
-        if self._length == self._how.longest:
-            return False
-        if self._length % self._decoder.every == 0:
-            rows = self._alive.nonzero().squeeze(1)
-            if not len(rows):
-                return False
-            if len(rows) <= self._decoder.below * len(last):
-                last = last[rows]
-                self._keep(rows)
-        self._decoder.step(last)
-        return True
-
-    def draw(self, t: int) -> Tensor:
-        """Return the next token of every row, the t-th of its text."""
-        drawn = []
-        for start in range(0, len(self._row), self._at_once):
-            part = slice(start, start + self._at_once)
-            logits = torch.matmul(self._decoder.hidden[part], self._head.T)
-            uniforms = self._uniforms[part, t]
-            drawn.append(sample_tokens(logits, uniforms, self._how, t))
-        return torch.cat(drawn)
-
-    def _keep(self, rows: Tensor) -> None:
-        self._decoder.keep(rows)
-        self._uniforms, self._row = self._uniforms[rows], self._row[rows]
-        self._alive = self._alive[rows]
-
-    def drawn(self) -> NDArray[np.int32]:
-        return np.asarray(self._made.cpu().numpy())
+            return Rows(decoder, uniforms, how, head, at_once=limits.logits).draw_all()
 
 
 def _texts(drawn: NDArray[np.int32]) -> list[Tokens]:

@@ -1,21 +1,24 @@
-"""Sampling for a fleet: all instances decode together, each from its own randomness.
+"""Sampling by the library's pass, with adapters or without: many rows decode together.
 
-The token of record r of instance i at position t depends on u[i, r, t] alone, which comes from the
-instance's seed; the rest of the batch only affects rounding. Decoding is temperature, then top-k,
+The token of a row at position t depends on its own `uniforms[t]` alone, which comes from the seed
+of its instance; the rest of the batch only affects rounding. Decoding is temperature, then top-k,
 then top-p.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers import DynamicCache
 
 from synthleak.core.seeds import stream
 from synthleak.releases.lm.fleet.adapters import Adapters
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
 
 Tokens = tuple[int, ...]
 
+COMPACT_EVERY, COMPACT_BELOW = 8, 0.75
+"""After how many steps to look for finished texts, and which share of unfinished ones is worth it
+to copy what is kept of them."""
+
 
 class Sampler:
     """Samples the texts of a fleet."""
-
-    COMPACT_EVERY = 8
-    COMPACT_BELOW = 0.75
 
     def __init__(
         self, shared: SharedBackbone, adapters: Adapters, decoding: Decoding, *, texts_at_once: int
@@ -73,73 +77,181 @@ class Sampler:
         self, prompts: Sequence[Sequence[Tokens]], uniforms: NDArray[np.float32]
     ) -> NDArray[np.int64]:
         """Return the tokens of every text, instance by instance, and -1 beyond its end."""
-        batch = _Batch(prompts, uniforms, self._adapters.live.device)
-        tokens: Tensor = batch.prompts
-        cache: Any = None
-        for t in range(self._decoding.longest):
-            with self._adapters.serving():
-                hidden, cache = self._shared.step(tokens, batch.mask, batch.positions, cache)
-            logits = torch.matmul(hidden, self._shared.backbone.head.T)
-            drawn = sample_tokens(logits, batch.uniforms[:, t], self._decoding, t)
-            batch.take(drawn, self._decoding.end)
-            if t % self.COMPACT_EVERY == self.COMPACT_EVERY - 1 or t + 1 == self._decoding.longest:
-                alive = batch.alive_each()
-                if not alive:
-                    break
-                if alive <= self.COMPACT_BELOW * batch.each:
-                    rows = batch.compact(alive)
-                    cache.batch_select_indices(rows)
-                    drawn = drawn[rows]
-            tokens = drawn[:, None]
-        return batch.drawn()
+        flat = list(chain.from_iterable(prompts))
+        decoder = CopiedPrompts(self._shared, adapters=self._adapters)
+        decoder.read(flat, np.arange(len(flat)), self._decoding.longest)
+        of_texts = uniforms.reshape(len(flat), -1)
+        head = self._shared.backbone.head
+        rows = Rows(decoder, of_texts, self._decoding, head, instances=len(prompts))
+        drawn = rows.draw_all()
+        return np.where(np.isin(drawn, self._decoding.end), -1, drawn)
 
 
-class _Batch:
-    """The texts that are being decoded: `each` per instance, in the instances' order."""
+class ActiveVectors:
+    """What is added after each layer now: `vectors[row, l]`, or nothing."""
+
+    vectors: Tensor | None = None
+
+
+class Decoder(Protocol):
+    """Reads the tokens of many rows, and keeps what was read."""
+
+    hidden: Tensor
+    """The last states of every row."""
+
+    every: int
+    below: float
+    """How often to look for finished rows, and which share of unfinished ones is worth a `keep`."""
+
+    def read(
+        self, prompts: Sequence[Tokens], of: NDArray[np.int64], longest: int, tokens_at_once: int
+    ) -> None:
+        """Read prompts, the longest first, some tokens at once.
+
+        Row r continues `of[r]`, in order; `longest` is how many tokens may follow.
+        """
+
+    def step(self, tokens: Tensor) -> None:
+        """Read one more token of every row."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone, in this order."""
+
+
+class CopiedPrompts:
+    """Rows of any decoder: each has a copy of its prompt's keys and values."""
 
     def __init__(
         self,
-        prompts: Sequence[Sequence[Tokens]],
-        uniforms: NDArray[np.float32],
-        device: torch.device,
+        shared: SharedBackbone,
+        *,
+        adapters: Adapters | None = None,
+        steer: ActiveVectors | None = None,
+        vectors: Tensor | None = None,
     ) -> None:
-        self._fleet, self.each = len(prompts), len(prompts[0])
-        flat = list(chain.from_iterable(prompts))
-        self.prompts, self.mask, self.positions = left_padded(flat, device)
-        self.uniforms = torch.from_numpy(uniforms.reshape(len(flat), -1)).to(device)
-        self._alive = torch.ones(len(flat), dtype=torch.bool, device=device)
-        self._row = torch.arange(len(flat), device=device)
-        self._drawn = torch.full_like(self.uniforms, -1, dtype=torch.long)
-        self._length = 0
+        self._shared, self._active, self._vectors = shared, steer or ActiveVectors(), vectors
+        self._serving = nullcontext if adapters is None else adapters.serving
+        self.every, self.below = COMPACT_EVERY, COMPACT_BELOW
 
-    def take(self, drawn: Tensor, ends: tuple[int, ...]) -> None:
-        """Store the drawn tokens, and advance by one position."""
-        for end in ends:
-            self._alive &= drawn != end
-        # Every row is written, -1 for none: selecting rows would make the host wait for the device.
-        self._drawn[self._row, self._length] = torch.where(self._alive, drawn, -1)
-        self._length += 1
-        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-        self.positions = self.positions[:, -1:] + 1
+    def read(
+        self,
+        prompts: Sequence[Tokens],
+        of: NDArray[np.int64],
+        longest: int,
+        tokens_at_once: int = sys.maxsize,
+    ) -> None:
+        every, seen, positions = left_padded(prompts, self._shared.device)
+        at_once = max(1, tokens_at_once // every.shape[1])
+        hidden, caches = [], []
+        for start in range(0, len(prompts), at_once):
+            part = slice(start, start + at_once)
+            self._active.vectors = None if self._vectors is None else self._vectors[part]
+            cache = DynamicCache()
+            with self._serving():
+                read = self._shared.step(every[part], seen[part], positions[part], cache)
+            hidden.append(read[0])
+            caches.append(cache)
+        rows = torch.from_numpy(of).to(every.device)
+        self._cache = _joined(caches)
+        self._cache.batch_select_indices(rows)
+        self._vectors = None if self._vectors is None else self._vectors[rows]
+        self.hidden, self._mask = torch.cat(hidden)[rows], seen[rows]
+        self._positions = positions[rows, -1:]
 
-    def alive_each(self) -> int:
-        """Return the largest number of unfinished texts of one instance."""
-        return int(self._alive.view(self._fleet, self.each).sum(dim=1).max())
+    def step(self, tokens: Tensor) -> None:
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        self._positions = self._positions + 1
+        self._active.vectors = self._vectors
+        with self._serving():
+            self.hidden, _ = self._shared.step(
+                tokens[:, None], self._mask, self._positions, self._cache
+            )
 
-    def compact(self, each: int) -> Tensor:
-        """Keep `each` texts per instance, the unfinished first; return their rows."""
-        alive = self._alive.view(self._fleet, self.each)
-        order = torch.argsort(alive.int(), dim=1, descending=True, stable=True)[:, :each]
-        base = torch.arange(self._fleet, device=order.device)[:, None] * self.each
-        rows = (order + base).flatten()
-        self.each = each
-        self.mask, self.positions = self.mask[rows], self.positions[rows]
-        self.uniforms, self._alive = self.uniforms[rows], self._alive[rows]
-        self._row = self._row[rows]
-        return rows
+    def keep(self, rows: Tensor) -> None:
+        self._cache.batch_select_indices(rows)
+        self._mask, self._positions = self._mask[rows], self._positions[rows]
+        self._vectors = None if self._vectors is None else self._vectors[rows]
 
-    def drawn(self) -> NDArray[np.int64]:
-        return self._drawn.cpu().numpy()
+
+def _joined(caches: list[Any]) -> Any:
+    """Join the caches of microbatches, layer by layer, freeing each on the way."""
+    whole = caches[0]
+    for number, layer in enumerate(whole.layers if len(caches) > 1 else ()):
+        layers = [cache.layers[number] for cache in caches]
+        layer.keys = torch.cat([part.keys for part in layers])
+        layer.values = torch.cat([part.values for part in layers])
+        for part in layers[1:]:
+            part.keys = part.values = None
+    return whole
+
+
+class Rows:
+    """The texts that are being drawn; all of the `instances` have equally many, one after another.
+
+    The logits of `at_once` rows exist together.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        uniforms: NDArray[np.float32],
+        how: Decoding,
+        head: Tensor,
+        *,
+        at_once: int = sys.maxsize,
+        instances: int = 1,
+    ) -> None:
+        device, count = head.device, len(uniforms)
+        self._decoder, self._how, self._head = decoder, how, head
+        self._at_once, self._instances = min(at_once, count), instances
+        self._ends = torch.zeros(len(head), dtype=torch.bool, device=device)
+        self._ends[list(how.end)] = True
+        self._uniforms = torch.from_numpy(uniforms).to(device)
+        self._row = torch.arange(count, device=device)
+        self._alive = torch.ones(count, dtype=torch.bool, device=device)
+        self._drawn = torch.full(uniforms.shape, -1, dtype=torch.int32, device=device)
+
+    def draw_all(self) -> NDArray[np.int32]:
+        """Return the tokens of every row with what ended it, and -1 beyond."""
+        for t in range(self._how.longest):
+            last = self.draw(t)
+            # Every row is written, -1 for none: selecting rows would make the host wait.
+            self._drawn[self._row, t] = torch.where(self._alive, last, -1).int()
+            self._alive &= ~self._ends[last]
+            if t + 1 == self._how.longest:
+                break
+            if (t + 1) % self._decoder.every == 0:
+                rows = self._unfinished()
+                if not len(rows):
+                    break
+                if len(rows) <= self._decoder.below * len(last):
+                    last = last[rows]
+                    self._keep(rows)
+            self._decoder.step(last)
+        return np.asarray(self._drawn.cpu().numpy())
+
+    def draw(self, t: int) -> Tensor:
+        """Return the next token of every row, the t-th of its text."""
+        drawn = []
+        for start in range(0, len(self._row), self._at_once):
+            part = slice(start, start + self._at_once)
+            logits = torch.matmul(self._decoder.hidden[part], self._head.T)
+            uniforms = self._uniforms[part, t]
+            drawn.append(sample_tokens(logits, uniforms, self._how, t))
+        return torch.cat(drawn)
+
+    def _unfinished(self) -> Tensor:
+        """Return the rows to keep: equally many of every instance, the unfinished first."""
+        alive = self._alive.view(self._instances, -1)
+        most = int(alive.sum(dim=1).max())
+        order = torch.argsort(alive.int(), dim=1, descending=True, stable=True)[:, :most]
+        first = torch.arange(self._instances, device=order.device)[:, None] * alive.shape[1]
+        return (order + first).flatten()
+
+    def _keep(self, rows: Tensor) -> None:
+        self._decoder.keep(rows)
+        self._uniforms, self._row = self._uniforms[rows], self._row[rows]
+        self._alive = self._alive[rows]
 
 
 def left_padded(prompts: Sequence[Tokens], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
