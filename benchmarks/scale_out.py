@@ -47,8 +47,7 @@ from synthleak.core.engine.progress import Lines, Silent, Stage  # noqa: E402
 from synthleak.core.locations import Url  # noqa: E402
 from synthleak.core.runtime import Resources, single_threaded  # noqa: E402
 from synthleak.core.spec import LoadedSpec, Spec  # noqa: E402
-from synthleak.core.store import FolderStore  # noqa: E402
-from synthleak.core.url_store import UrlStore  # noqa: E402
+from synthleak.core.store import FolderStore, UrlStore  # noqa: E402
 
 WORKERS_KILLED = 10
 TINY, NAPS = int(os.environ.get("TINY_UNITS", "100000")), 40

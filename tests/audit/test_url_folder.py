@@ -26,7 +26,7 @@ from synthleak.core.locations import Url, locate
 from synthleak.core.private_files import working_in
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import LoadedSpec, parse_spec
-from synthleak.core.url_store import UrlStore
+from synthleak.core.store import UrlStore
 
 ONE = Runtime(workers=1)
 

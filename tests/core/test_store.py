@@ -17,6 +17,7 @@ from synthleak.core.store import (
     MemoryStore,
     StagedStore,
     Store,
+    UrlStore,
     damaged_in,
     fetch,
     keep,
@@ -24,7 +25,6 @@ from synthleak.core.store import (
     unpacked,
     until_whole,
 )
-from synthleak.core.url_store import UrlStore
 
 
 @pytest.fixture(params=["folder", "memory", "staged", "url"])

@@ -33,12 +33,12 @@ from synthleak.core.spec import LoadedSpec, dump_toml, load_spec, parse_spec, pa
 from synthleak.core.store import (
     FolderStore,
     StagedStore,
+    UrlStore,
     damaged_in,
     discard,
     dump_names,
     load_names,
 )
-from synthleak.core.url_store import UrlStore
 from synthleak.core.whole_files import refuse_links
 from synthleak.report.results import Provenance
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
-from synthleak.core.errors import Damaged
-from synthleak.core.store import Store, discard, fetch, name_of
+from synthleak.core.store import Store, keep, name_of
 
 
 class HasStore(Protocol):
@@ -52,16 +51,8 @@ class Artefact(Generic[S, P, T]):
 
     def get(self, setup: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return it, made now only if it was never made or is damaged."""
-        key = self.key(setup, *args, **kwargs)
-        name = name_of(self.kind, key)
-        if setup.store.exists(name):
-            try:
-                return fetch(setup.store, self.kind, key, self.load)
-            except Damaged:
-                discard(setup.store, name)
-        value = self.make(setup, *args, **kwargs)
-        setup.store.put(name, self.dump(value))
-        return value
+        key, make = self.key(setup, *args, **kwargs), partial(self.make, setup, *args, **kwargs)
+        return keep(setup.store, self.kind, key, make, self.dump, self.load)
 
 
 def as_json(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], T]]:
