@@ -22,11 +22,9 @@ from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, shared_b
 from synthleak.releases.lm.steering import (  # noqa: E402
     ClassTexts,
     PromptedText,
+    Reader,
     choose_exemplars,
-    clipped_sums,
-    mean_states,
     noise_of,
-    reference_statistics,
     unit_vectors,
 )
 from synthleak.releases.release import Request  # noqa: E402
@@ -60,7 +58,7 @@ def shared(folder: str) -> SharedBackbone:
 @pytest.mark.parametrize("at_once", [10_000, 70, 13])
 def test_mean_states_equal_one_text_at_a_time(shared: SharedBackbone, at_once: int) -> None:
     seen = 0
-    for rows, states in mean_states(shared, GENERATED, LAYERS, at_once):
+    for rows, states in Reader(shared, LAYERS, at_once).mean_states(GENERATED):
         for row, state in zip(rows, states, strict=True):
             for number, layer in enumerate(LAYERS):
                 item = GENERATED[row]
@@ -79,7 +77,7 @@ def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
     def read(some: list[PromptedText]) -> dict[int, object]:
         return {
             id(some[row]): state
-            for rows, states in mean_states(shared, some, LAYERS, 10_000)
+            for rows, states in Reader(shared, LAYERS, 10_000).mean_states(some)
             for row, state in zip(rows, states, strict=True)
         }
 
@@ -93,23 +91,22 @@ def test_states_do_not_depend_on_other_texts(folder: str, dtype: str) -> None:
 def test_out_of_memory_halves_the_texts(
     shared: SharedBackbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = steps._read
+    usual = Reader._read
 
-    def greedy(
-        shared: SharedBackbone, texts: object, shape: tuple[int, int], layers: object
-    ) -> object:
+    def greedy(self: Reader, texts: Any, shape: tuple[int, int]) -> object:
         if shape[0] > 2:
             raise torch.OutOfMemoryError("no room")
-        return usual(shared, texts, shape, layers)  # type: ignore[arg-type]
+        return usual(self, texts, shape)
 
-    monkeypatch.setattr(steps, "_read", greedy)
-    rows = [row for some, _ in mean_states(shared, GENERATED, LAYERS, 160) for row in some]
+    monkeypatch.setattr(Reader, "_read", greedy)
+    read = Reader(shared, LAYERS, 160).mean_states(GENERATED)
+    rows = [row for some, _ in read for row in some]
     assert sorted(rows) == list(range(len(GENERATED)))
     assert "continuing with 2 texts at once" in caplog.text
 
 
 def test_means_spread_and_norms_come_from_generated_texts(shared: SharedBackbone) -> None:
-    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    reference = Reader(shared, LAYERS, 40).statistics((GENERATED, OF_GENERATED), INSTANCE)
     model = shared.backbone.model
     for number, layer in enumerate(LAYERS):
         slow = [oracle.mean_state(model, item.prompt, item.text, layer) for item in GENERATED]
@@ -126,9 +123,10 @@ def test_means_spread_and_norms_come_from_generated_texts(shared: SharedBackbone
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 100.0])
 def test_clipped_sums_equal_a_plain_loop(shared: SharedBackbone, factor: float) -> None:
-    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    reference = Reader(shared, LAYERS, 40).statistics((GENERATED, OF_GENERATED), INSTANCE)
     bounds = factor * reference.spread[torch.from_numpy(INSTANCE)]
-    sums = clipped_sums(shared, PRIVATE, OF_PRIVATE, reference.means, bounds, LAYERS, 40)
+    reader = Reader(shared, LAYERS, 40)
+    sums = reader.clipped_sums((PRIVATE, OF_PRIVATE), reference.means, bounds)
     model = shared.backbone.model
     for number, layer in enumerate(LAYERS):
         for group in range(3):
@@ -146,11 +144,12 @@ def test_clipped_sums_equal_a_plain_loop(shared: SharedBackbone, factor: float) 
 def test_sums_move_no_more_than_stated(
     shared: SharedBackbone,
 ) -> None:
-    reference = reference_statistics(shared, GENERATED, OF_GENERATED, INSTANCE, LAYERS, 40)
+    reference = Reader(shared, LAYERS, 40).statistics((GENERATED, OF_GENERATED), INSTANCE)
     bounds = 0.8 * reference.spread[torch.from_numpy(INSTANCE)]
 
     def sums(texts: list[PromptedText], groups: list[int]) -> torch.Tensor:
-        found = clipped_sums(shared, texts, np.array(groups), reference.means, bounds, LAYERS, 40)
+        reader = Reader(shared, LAYERS, 40)
+        found = reader.clipped_sums((texts, np.array(groups)), reference.means, bounds)
         return found / bounds[:, :, None]  # in units of the bound, as the claim counts
 
     whole = sums(PRIVATE, OF_PRIVATE.tolist())
@@ -296,7 +295,7 @@ def test_public_texts_do_not_depend_on_private_data(folder: str) -> None:
 def test_projections_of_records_equal_a_plain_loop(
     folder: str, monkeypatch: pytest.MonkeyPatch, scope: str, epsilon: float
 ) -> None:
-    read, add_noise = steps.reference_statistics, steps._add_noise
+    read, add_noise = Reader.statistics, steps._add_noise
     references, sums = [], []
 
     def statistics(*args: Any) -> Any:
@@ -307,7 +306,7 @@ def test_projections_of_records_equal_a_plain_loop(
         add_noise(total, *rest)
         sums.append(total.clone())
 
-    monkeypatch.setattr(steps, "reference_statistics", statistics)
+    monkeypatch.setattr(Reader, "statistics", statistics)
     monkeypatch.setattr(steps, "_add_noise", noise)
     made = generator(folder, scope=scope)
     steering = steps.Steering(made, [ask(epsilon), ask(epsilon, seed=2, records=RECORDS[:8])])

@@ -129,89 +129,8 @@ class _Enough(Exception):  # noqa: N818 - nothing went wrong
     """The last layer that is wanted has been passed."""
 
 
-def mean_states(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    layers: Sequence[int],
-    tokens_at_once: int,
-) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-    """Yield (rows, states [rows, layers, d]) until every text was read.
-
-    What a text's states are must not depend on how many or how long the others are, or a record
-    would move the states of others by rounding. So texts are read in shapes that its prompt and the
-    room for a text decide, both public; a batch that is not full is filled up. Padding stands on
-    the right, where a decoder that looks back never sees it.
-    """
-    context = shared.backbone.context
-    widths = np.array(
-        [min(context, _whole(len(t.prompt) + t.max_tokens)) for t in texts], dtype=np.int64
-    )
-    for width in np.unique(widths)[::-1].tolist():
-        waiting = np.flatnonzero(widths == width)
-        height = max(1, min(AT_ONCE.get(shared.device.type, 64), tokens_at_once // width))
-        while len(waiting):
-            rows = waiting[:height]
-            try:
-                states = _read(shared, [texts[row] for row in rows], (height, width), layers)
-            except torch.OutOfMemoryError:
-                if height == 1:
-                    raise
-                height //= 2
-                log.warning("out of device memory: continuing with %d texts at once", height)
-            else:
-                yield rows, states[: len(rows)]
-                waiting = waiting[height:]
-                continue
-            torch.cuda.empty_cache()  # the failed batch is freed only now
-
-
 def _whole(tokens: int) -> int:
     return -(-tokens // BLOCK) * BLOCK
-
-
-def _read(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    shape: tuple[int, int],
-    layers: Sequence[int],
-) -> Tensor:
-    tokens = np.zeros(shape, dtype=np.int64)
-    weight = np.zeros(shape, dtype=np.float64)
-    for row, item in enumerate(texts):
-        first, end = len(item.prompt), len(item.prompt) + len(item.text)
-        tokens[row, :end] = item.prompt + item.text
-        weight[row, first:end] = 1 / max(len(item.text), 1)
-    device = shared.device
-    share = torch.from_numpy(weight).to(device)
-    with torch.no_grad(), _taking(shared, layers, share) as found, suppress(_Enough):
-        shared.backbone.model.base_model(
-            input_ids=torch.from_numpy(tokens).to(device), use_cache=False
-        )
-    return torch.stack([found[layer] for layer in layers], dim=1)
-
-
-@contextmanager
-def _taking(
-    shared: SharedBackbone, layers: Sequence[int], share: Tensor
-) -> Iterator[dict[int, Tensor]]:
-    """Take the weighted mean of what comes out of each layer, and stop after the last of them."""
-    means: dict[int, Tensor] = {}
-
-    def take(layer: int) -> Any:
-        def hook(module: Any, inputs: Any, output: Any) -> None:
-            states = output[0] if isinstance(output, tuple) else output
-            wide = states.double() if states.dtype == torch.float64 else states.float()
-            means[layer] = torch.einsum("btd,bt->bd", wide, share.to(wide.dtype))
-            if layer == max(layers):
-                raise _Enough
-
-        return hook
-
-    modules = decoder_layers(shared)
-    with ExitStack() as hooks:
-        for layer in layers:
-            hooks.callback(modules[layer].register_forward_hook(take(layer)).remove)
-        yield means
 
 
 MARGIN = 1 - 2**-18
@@ -231,103 +150,154 @@ class ReferenceStatistics:
     norms: Tensor
 
 
-def reference_statistics(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    group: NDArray[np.int64],
-    instance: NDArray[np.int64],
-    layers: Sequence[int],
-    tokens_at_once: int,
-) -> ReferenceStatistics:
-    """Read the generated texts; `group[t]` is the group of a text, `instance[g]` of a group whose.
-
-    Every group has equally many texts.
-    """
-    groups, instances = len(instance), int(instance.max()) + 1
-    each = len(texts) // groups
-    hidden = int(shared.backbone.model.config.hidden_size)
-    device = shared.device
-    means = torch.zeros(groups, len(layers), hidden, dtype=torch.float64, device=device)
-    squares = torch.zeros(groups, len(layers), dtype=torch.float64, device=device)
-    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
-        where = torch.from_numpy(group[rows]).to(device)
-        means.index_add_(0, where, states.double() / each)
-        squares.index_add_(0, where, states.double().square().sum(dim=2))
-    owner = torch.from_numpy(instance).to(device)
-    within = squares - each * means.square().sum(dim=2)
-    of_instance = torch.bincount(owner, minlength=instances).double()[:, None]
-    zero = torch.zeros(instances, len(layers), dtype=torch.float64, device=device)
-    free = of_instance * max(each - 1, 1)
-    return ReferenceStatistics(
-        means=means.float() if shared.backbone.head.dtype != torch.float64 else means,
-        spread=(zero.index_add(0, owner, within.clamp(min=0)) / free).sqrt(),
-        norms=(zero.index_add(0, owner, squares) / (of_instance * each)).sqrt(),
-    )
+Grouped = tuple[Sequence[PromptedText], NDArray[np.int64]]
+"""Texts, and the group of each."""
 
 
-def clipped_sums(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    group: NDArray[np.int64],
-    means: Tensor,
-    bounds: Tensor | None,
-    layers: Sequence[int],
-    tokens_at_once: int,
-) -> Tensor:
-    """Return the sum over the private texts of each group of their clipped difference to its mean.
+@dataclass(frozen=True)
+class Reader:
+    """Reads texts up to the last of some layers, `tokens_at_once` together."""
 
-    `bounds[g, l]` is the largest norm of one difference, none for no bound. One text moves the sum
-    of its own group by at most that, and no other: sums are in double precision, so that what the
-    others add up to does not depend on it.
-    """
-    total = torch.zeros_like(means, dtype=torch.float64)
-    parts = _differences(shared, texts, group, means, bounds, layers, tokens_at_once)
-    for _, where, difference in parts:
-        total.index_add_(0, where, difference)
-    return total
+    shared: SharedBackbone
+    layers: Sequence[int]
+    tokens_at_once: int
 
+    def mean_states(
+        self, texts: Sequence[PromptedText]
+    ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+        """Yield (rows, states [rows, layers, d]) until every text was read.
 
-def _differences(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    group: NDArray[np.int64],
-    means: Tensor,
-    bounds: Tensor | None,
-    layers: Sequence[int],
-    tokens_at_once: int,
-) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
-    """Yield rows, their groups, and the clipped differences `[row, layer, d]` to their means."""
-    for rows, states in mean_states(shared, texts, layers, tokens_at_once):
-        where = torch.from_numpy(group[rows]).to(means.device)
-        difference = states - means[where]
-        if bounds is not None:
-            norms = torch.linalg.vector_norm(difference, dim=2, dtype=torch.float64)
-            share = (bounds[where] * MARGIN / norms.clamp(min=1e-30)).clamp(max=1)
-            difference = difference * share.to(difference.dtype)[:, :, None]
-        yield rows, where, difference.double()
+        What a text's states are must not depend on how many or how long the others are, or a record
+        would move the states of others by rounding. So texts are read in shapes that its prompt and
+        the room for a text decide, both public; a batch that is not full is filled up. Padding
+        stands on the right, where a decoder that looks back never sees it.
+        """
+        context = self.shared.backbone.context
+        widths = np.array(
+            [min(context, _whole(len(t.prompt) + t.max_tokens)) for t in texts], dtype=np.int64
+        )
+        for width in np.unique(widths)[::-1].tolist():
+            waiting = np.flatnonzero(widths == width)
+            most = AT_ONCE.get(self.shared.device.type, 64)
+            height = max(1, min(most, self.tokens_at_once // width))
+            while len(waiting):
+                rows = waiting[:height]
+                try:
+                    states = self._read([texts[row] for row in rows], (height, width))
+                except torch.OutOfMemoryError:
+                    if height == 1:
+                        raise
+                    height //= 2
+                    log.warning("out of device memory: continuing with %d texts at once", height)
+                else:
+                    yield rows, states[: len(rows)]
+                    waiting = waiting[height:]
+                    continue
+                torch.cuda.empty_cache()  # the failed batch is freed only now
 
+    def _read(self, texts: Sequence[PromptedText], shape: tuple[int, int]) -> Tensor:
+        tokens = np.zeros(shape, dtype=np.int64)
+        weight = np.zeros(shape, dtype=np.float64)
+        for row, item in enumerate(texts):
+            first, end = len(item.prompt), len(item.prompt) + len(item.text)
+            tokens[row, :end] = item.prompt + item.text
+            weight[row, first:end] = 1 / max(len(item.text), 1)
+        device = self.shared.device
+        share = torch.from_numpy(weight).to(device)
+        with torch.no_grad(), self._taking(share) as means, suppress(_Enough):
+            self.shared.backbone.model.base_model(
+                input_ids=torch.from_numpy(tokens).to(device), use_cache=False
+            )
+        return torch.stack([means[layer] for layer in self.layers], dim=1)
 
-def projections(
-    shared: SharedBackbone,
-    texts: Sequence[PromptedText],
-    group: NDArray[np.int64],
-    means: Tensor,
-    bounds: Tensor | None,
-    layers: Sequence[int],
-    tokens_at_once: int,
-    sums: Tensor,
-    spread: Tensor,
-) -> NDArray[np.float64]:
-    """Return each text's clipped difference times the noised sum of its group, over all layers.
+    @contextmanager
+    def _taking(self, share: Tensor) -> Iterator[dict[int, Tensor]]:
+        """Take the weighted mean of what comes out of each layer, and stop after the last."""
+        means: dict[int, Tensor] = {}
 
-    `sums[g, l]` are the sums, and `spread[g, l]` the unit that a layer's noise is counted in.
-    """
-    found = np.zeros(len(texts))
-    parts = _differences(shared, texts, group, means, bounds, layers, tokens_at_once)
-    for rows, where, difference in parts:
-        products = (difference * sums[where]).sum(dim=2) / spread[where].clamp(min=1e-30).square()
-        found[rows] = products.sum(dim=1).cpu().numpy()
-    return found
+        def take(layer: int) -> Any:
+            def hook(module: Any, inputs: Any, output: Any) -> None:
+                states = output[0] if isinstance(output, tuple) else output
+                wide = states.double() if states.dtype == torch.float64 else states.float()
+                means[layer] = torch.einsum("btd,bt->bd", wide, share.to(wide.dtype))
+                if layer == max(self.layers):
+                    raise _Enough
+
+            return hook
+
+        modules = decoder_layers(self.shared)
+        with ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.callback(modules[layer].register_forward_hook(take(layer)).remove)
+            yield means
+
+    def statistics(self, generated: Grouped, instance: NDArray[np.int64]) -> ReferenceStatistics:
+        """Read the generated texts; `instance[g]` says whose group g is.
+
+        Every group has equally many texts.
+        """
+        (texts, group), layers = generated, len(self.layers)
+        groups, instances = len(instance), int(instance.max()) + 1
+        each = len(texts) // groups
+        hidden = int(self.shared.backbone.model.config.hidden_size)
+        device = self.shared.device
+        means = torch.zeros(groups, layers, hidden, dtype=torch.float64, device=device)
+        squares = torch.zeros(groups, layers, dtype=torch.float64, device=device)
+        for rows, states in self.mean_states(texts):
+            where = torch.from_numpy(group[rows]).to(device)
+            means.index_add_(0, where, states.double() / each)
+            squares.index_add_(0, where, states.double().square().sum(dim=2))
+        owner = torch.from_numpy(instance).to(device)
+        within = squares - each * means.square().sum(dim=2)
+        of_instance = torch.bincount(owner, minlength=instances).double()[:, None]
+        zero = torch.zeros(instances, layers, dtype=torch.float64, device=device)
+        free = of_instance * max(each - 1, 1)
+        return ReferenceStatistics(
+            means=means.float() if self.shared.backbone.head.dtype != torch.float64 else means,
+            spread=(zero.index_add(0, owner, within.clamp(min=0)) / free).sqrt(),
+            norms=(zero.index_add(0, owner, squares) / (of_instance * each)).sqrt(),
+        )
+
+    def clipped_sums(self, private: Grouped, means: Tensor, bounds: Tensor | None) -> Tensor:
+        """Return the sum over the private texts of each group of their clipped difference to its
+        mean.
+
+        `bounds[g, l]` is the largest norm of one difference, none for no bound. One text moves the
+        sum of its own group by at most that, and no other: sums are in double precision, so that
+        what the others add up to does not depend on it.
+        """
+        total = torch.zeros_like(means, dtype=torch.float64)
+        for _, where, difference in self._differences(private, means, bounds):
+            total.index_add_(0, where, difference)
+        return total
+
+    def projections(
+        self, asked: Grouped, means: Tensor, bounds: Tensor | None, sums: Tensor, spread: Tensor
+    ) -> NDArray[np.float64]:
+        """Return each text's clipped difference times the noised sum of its group, over all layers.
+
+        `sums[g, l]` are the sums, and `spread[g, l]` the unit that a layer's noise is counted in.
+        """
+        projected = np.zeros(len(asked[0]))
+        for rows, where, difference in self._differences(asked, means, bounds):
+            units = spread[where].clamp(min=1e-30).square()
+            products = (difference * sums[where]).sum(dim=2) / units
+            projected[rows] = products.sum(dim=1).cpu().numpy()
+        return projected
+
+    def _differences(
+        self, grouped: Grouped, means: Tensor, bounds: Tensor | None
+    ) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
+        """Yield rows, their groups, and the clipped differences `[row, layer, d]` to the means."""
+        texts, group = grouped
+        for rows, states in self.mean_states(texts):
+            where = torch.from_numpy(group[rows]).to(means.device)
+            difference = states - means[where]
+            if bounds is not None:
+                norms = torch.linalg.vector_norm(difference, dim=2, dtype=torch.float64)
+                share = (bounds[where] * MARGIN / norms.clamp(min=1e-30)).clamp(max=1)
+                difference = difference * share.to(difference.dtype)[:, :, None]
+            yield rows, where, difference.double()
 
 
 def noise_of(seed: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -476,25 +446,24 @@ class Steering:
             )
         memory = memory_of(shared.device)
         at_once = plan_sampling(shared.shape(1), memory, prompt, generator.max_tokens).tokens
+        reader = Reader(shared, layers, at_once)
         generated = self._prompted(groups, [texts[name].references for name in groups.labels])
-        reference = reference_statistics(shared, *generated, groups.instance, layers, at_once)
-        owner = torch.from_numpy(groups.instance).to(shared.device)
+        reference = reader.statistics(generated, groups.instance)
+        instance = owner = torch.from_numpy(groups.instance).to(shared.device)
         bounds = generator.clip * reference.spread
-        limit = None if math.isinf(request.epsilon) else bounds[owner]
+        limit = None if math.isinf(request.epsilon) else bounds[instance]
         private = self._prompted(groups, self._private(groups))
-        total = clipped_sums(shared, *private, reference.means, limit, layers, at_once)
+        total = reader.clipped_sums(private, reference.means, limit)
         if generator.scope == "corpus":
             count = len(self._requests)
-            total = torch.zeros_like(total[:count]).index_add_(0, owner, total)
+            total = torch.zeros_like(total[:count]).index_add_(0, instance, total)
             owner = torch.arange(count, device=shared.device)
         scale = bounds * generator.vector_sigma(request, len(layers))
         _add_noise(total, owner, scale, self._requests)
-        instance = torch.from_numpy(groups.instance).to(shared.device)
         sums = total if generator.scope == "class" else total[instance]
         rows, asked = self._asked_about(groups, records)
-        values = projections(
-            *(shared, *self._prompted(groups, asked), reference.means, limit, layers, at_once),
-            *(sums, reference.spread[instance]),
+        values = reader.projections(
+            self._prompted(groups, asked), reference.means, limit, sums, reference.spread[instance]
         )
         scores = np.zeros((len(self._requests), len(records), 1))
         whose = np.repeat(groups.instance, [len(of_group) for of_group in rows])
