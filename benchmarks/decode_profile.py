@@ -25,9 +25,8 @@ import torch
 from _shapes import build
 from fleet_profile import seconds, wait
 from synthleak.releases.lm.backbone import Backbone
-from synthleak.releases.lm.fleet import kv_cache
-from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama
-from synthleak.releases.lm.fleet.kv_cache import AnswerCache
+from synthleak.releases.lm.fleet import frozen_llama
+from synthleak.releases.lm.fleet.frozen_llama import AnswerCache, FrozenLlama
 from synthleak.releases.lm.fleet.sampling import GROUP, Decoding, largest_logits, sample_tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.token_sampling import DECODING, TokenSampler
@@ -113,19 +112,19 @@ def parts_of_layers(llama: FrozenLlama, cache: AnswerCache, rows: int) -> None:
     read = cache._lengths[cache._of_group.long()].sum().item() + rows * cache.step
     size = 2 * read * heads.keys * heads.size * x.element_size()
     print(f"attention reads {size / 2**30:.2f} GiB; by options of the kernel:")
-    usual = dict(kv_cache.ANSWER_OPTIONS)
+    usual = dict(frozen_llama.ANSWER_OPTIONS)
     for positions, warps, stages in (
         (32, 2, 1), (32, 2, 2), (32, 2, 3), (32, 4, 2), (64, 4, 2), (64, 4, 3)
     ):  # fmt: skip
         options = {"BT": positions, "num_warps": warps, "num_stages": stages}
-        kv_cache.ANSWER_OPTIONS.update(options)
+        frozen_llama.ANSWER_OPTIONS.update(options)
         try:
             own = seconds(lambda: cache.attend(0, qkv), 3, 1)
         except Exception as error:  # too many registers, or too much shared memory
             print(f"  {options}: {type(error).__name__}")
             continue
         print(f"  {own * 1e3:9.2f} ms {size / own / 1e12:6.2f} TB/s  {options}")
-    kv_cache.ANSWER_OPTIONS.update(usual)
+    frozen_llama.ANSWER_OPTIONS.update(usual)
 
 
 def parts_of_sampling(logits: torch.Tensor, how: Decoding) -> None:

@@ -127,16 +127,13 @@ def private_home() -> Iterator[Path]:
     It is locked: whoever comes next, on any machine, knows whether its process still runs.
     """
     bare = Path(tempfile.mkdtemp(prefix=f".{HOME}"))
-    handle = os.open(bare, os.O_RDONLY)
-    try:
+    with _opened(bare) as handle:
         lock(handle)
         home = bare.rename(bare.with_name(bare.name[1:]))  # only now can a sweep find it
         try:
             yield home
         finally:
             shutil.rmtree(home, ignore_errors=True)
-    finally:
-        os.close(handle)
 
 
 def sweep_homes() -> None:
@@ -145,13 +142,10 @@ def sweep_homes() -> None:
         with suppress(OSError):
             if not _is_own(path, stat.S_ISDIR):
                 continue
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
+            with _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as handle:
                 if lock(handle):
                     _end_programs(path)
                     shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(handle)
 
 
 def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
@@ -204,20 +198,20 @@ class Running:
 def running_in(folder: Location) -> Running | None:
     """Return the run that holds a folder; what a killed one left there does not count."""
     with suppress(OSError, StoreError, StopIteration, ValueError, TypeError):
+        name = _holder(folder)
         if isinstance(folder, Url):
-            lease = folder / LEASE
-            name, age = lease.read_text(encoding="utf-8"), datetime.now(UTC) - lease.modified()
+            age = datetime.now(UTC) - (folder / LEASE).modified()
             recent = age.total_seconds() < LEASE_SECONDS
             return Running(_process(name), {}) if name and recent else None
-        home = next((folder / PRIVATE).iterdir())
-        host, _, process = home.name.rpartition("-")
-        noted = home / PROGRESS
+        host, _, process = name.rpartition("-")
+        noted = folder / PRIVATE / name / PROGRESS
         content = json.loads(noted.read_text(encoding="utf-8")) if noted.is_file() else {}
         if host == socket.gethostname():
             alive = _is_alive(int(process), content.get("start"))
         else:
-            alive = _is_locked(folder)
-        return Running(_process(home.name), content) if alive else None
+            with _opened(folder) as handle:
+                alive = lock(handle, shared=True) is False
+        return Running(_process(name), content) if alive else None
     return None
 
 
@@ -235,12 +229,20 @@ def _is_alive(process: int, start: str | None) -> bool:
     return True
 
 
-def _is_locked(folder: Path) -> bool:
-    handle = os.open(folder, os.O_RDONLY)
+@contextmanager
+def _opened(folder: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    handle = os.open(folder, flags)
     try:
-        return lock(handle, shared=True) is False
+        yield handle
     finally:
         os.close(handle)
+
+
+def _holder(folder: Location) -> str:
+    """Return the `own_name` of the process that holds a folder; raise if none does."""
+    if isinstance(folder, Url):
+        return (folder / LEASE).read_text(encoding="utf-8")
+    return next((folder / PRIVATE).iterdir()).name
 
 
 def _process(name: str) -> str:
@@ -367,14 +369,16 @@ def sweep(folder: Path) -> None:
 @contextmanager
 def _held(folder: Location, wait: bool) -> Iterator[None]:
     """Hold a folder by a lock on itself, without a file that could stay behind, or by a lease."""
-    handle = os.open(folder, os.O_RDONLY) if isinstance(folder, Path) else None
     told = False
-    try:
+    with _opened(folder) if isinstance(folder, Path) else nullcontext() as handle:
         while True:
             locked = None if handle is None else lock(handle)
             if locked or (locked is None and _lease(folder)):
                 break
-            holder = _holder(folder)
+            holder = ""
+            with suppress(OSError, StopIteration, StoreError):
+                host, _, process = _holder(folder).rpartition("-")
+                holder = f" (process {process} on {host})"
             if not wait:
                 raise StoreError(
                     f"another run works in this folder{holder}",
@@ -387,9 +391,6 @@ def _held(folder: Location, wait: bool) -> Iterator[None]:
             time.sleep(_ASK_AGAIN)
         with nullcontext() if locked else _renewed(folder):
             yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 def lock(handle: int, *, shared: bool = False) -> bool | None:
@@ -466,15 +467,3 @@ def _holds_lease(path: Location) -> bool:
 def own_name() -> str:
     """Return how this process is called in locks and leases: machine and process."""
     return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def _holder(folder: Location) -> str:
-    with suppress(OSError, StopIteration, StoreError):
-        name = (
-            (folder / LEASE).read_text(encoding="utf-8")
-            if isinstance(folder, Url)
-            else next((folder / PRIVATE).iterdir()).name
-        )
-        host, _, process = name.rpartition("-")
-        return f" (process {process} on {host})"
-    return ""

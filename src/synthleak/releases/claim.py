@@ -15,7 +15,8 @@ How much noise a budget takes is found by a search with the same accountant (doc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -66,13 +67,18 @@ def _gaussian_sigma(epsilon: float, delta: float, count: int, rate: float) -> fl
     def events(sigma: float) -> Any:
         return dp_accounting.SelfComposedDpEvent(event_of(sigma, rate), count)
 
-    try:
+    with _calibrating(f"no noise gives ε = {epsilon:g} at δ = {delta:g}"):
         return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta))
-    except (ValueError, RuntimeError, MemoryError) as error:
-        raise GeneratorError(
-            f"no noise gives ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
-            remedy="use a larger ε or δ",
-        ) from None
+
+
+@contextmanager
+def _calibrating(what: str) -> Iterator[None]:
+    """Say `what` where no noise can be found."""
+    try:
+        yield
+    except (ValueError, RuntimeError, MemoryError, ZeroDivisionError) as error:
+        what = f"{what} ({type(error).__name__})"
+        raise GeneratorError(what, remedy="use a larger ε or δ") from None
 
 
 @lru_cache(maxsize=256)
@@ -85,18 +91,13 @@ def remaining_sigma(epsilon: float, delta: float, spent: float, count: int) -> f
         rest = dp_accounting.SelfComposedDpEvent(event_of(sigma, 1.0), count)
         return dp_accounting.ComposedDpEvent([event_of(spent, 1.0), rest])
 
-    try:
+    with _calibrating(f"nothing is left of ε = {epsilon:g} at δ = {delta:g}"):
         # Gaussians compose by their squares: the accountant is asked near the answer only.
         near = math.sqrt(count / (gaussian_mu(epsilon, delta) ** 2 - spent**-2))
         bracket = dp_accounting.ExplicitBracketInterval(0.97 * near, 1.03 * near)
         return float(
             dp_accounting.calibrate_dp_mechanism(PLDAccountant, events, epsilon, delta, bracket)
         )
-    except (ValueError, RuntimeError, MemoryError, ZeroDivisionError) as error:
-        raise GeneratorError(
-            f"nothing is left of ε = {epsilon:g} at δ = {delta:g} ({type(error).__name__})",
-            remedy="use a larger ε or δ",
-        ) from None
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

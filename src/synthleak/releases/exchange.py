@@ -416,19 +416,13 @@ def _quoting(lines: list[str], records: Iterable[Record]) -> set[int]:
             whole = re.compile(rf"(?<!\w){re.escape(form)}(?!\w)")
             quoting |= {number for number, line in enumerate(lines) if whole.search(line)}
         for start in range(len(form) - FRAGMENT + 1):
-            quoting |= windows.get(form[start : start + FRAGMENT], _NONE)
+            quoting.update(windows.get(form[start : start + FRAGMENT], ()))
     return quoting
-
-
-_NONE: set[int] = set()
 
 
 def _forms(records: Iterable[Record]) -> Iterator[str]:
     """Yield each record as it may be printed, folded."""
     for record in records:
-        spelled = (record.text, json.dumps(record.text)[1:-1], repr(_bytes(record.text))[2:-1])
+        as_bytes = repr(record.text.encode(errors="replace"))[2:-1]
+        spelled = (record.text, json.dumps(record.text)[1:-1], as_bytes)
         yield from sorted({fold(text) for text in spelled} - {""})
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="replace")

@@ -199,13 +199,21 @@ def _in_worker(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _end_with_run(caller_id, folder)
     task, context = _context(path, folder)
-    # Workers have one core each; this process keeps all for what it does itself.
+    with one_core(folder):
+        return index, task(context, unit)
+
+
+@contextmanager
+def one_core(folder: str) -> Iterator[None]:
+    """Do work of a worker: on one core, with temporary files in a private folder.
+
+    What a killed worker leaves behind may be private: it goes with the folder.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # What a killed worker leaves behind may be private: it goes with the folder.
     usual, tempfile.tempdir = tempfile.tempdir, folder
     try:
         with single_threaded():
-            return index, task(context, unit)
+            yield
     finally:
         tempfile.tempdir = usual
 

@@ -15,7 +15,6 @@ import pickle
 import re
 import signal
 import socket
-import tempfile
 import time
 import warnings
 from collections import Counter, deque
@@ -27,11 +26,11 @@ from typing import Any
 
 import synthleak
 from synthleak.core.engine.engine import Engine, engines
-from synthleak.core.engine.local import Context, Task, Unit
+from synthleak.core.engine.local import Context, Task, Unit, one_core
 from synthleak.core.engine.progress import Progress
 from synthleak.core.errors import ContractError, SynthleakError, UserError, import_extra
 from synthleak.core.private_files import ENDING_SIGNALS, private_home, sweep_homes
-from synthleak.core.runtime import Resources, Runtime, single_threaded
+from synthleak.core.runtime import Resources, Runtime
 
 ATTEMPTS = 5
 """How often one unit may be lost before the run gives up."""
@@ -72,9 +71,11 @@ def _packed(task: Any, context: Any) -> bytes:
 
 def _fitted(ray: Any, wanted: Resources) -> Resources:
     """Give a unit that wants a device a machine for itself, where no machine has a device."""
-    if wanted.gpus and not any(node.get("GPU") for node in nodes(ray)):
-        return Resources(cpus=float(threads_of(ray)), memory=wanted.memory)
-    return wanted
+    machines = nodes(ray)
+    if not wanted.gpus or any(node.get("GPU") for node in machines):
+        return wanted
+    fewest = int(min((node["CPU"] for node in machines), default=1.0))
+    return Resources(cpus=float(max(1, fewest)), memory=wanted.memory)
 
 
 @dataclass
@@ -258,32 +259,26 @@ def _reason(error: Exception) -> str:
     return known.get(name, name)
 
 
+def _do(whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
+    """Do one unit in a worker. An error is returned: what Ray raises would be written to logs."""
+    import ray
+
+    _sweep_once()
+    try:
+        task, context = _context(whole[0].hex(), lambda: ray.get(whole[0]))
+        with private_home() as home, one_core(str(home)):
+            return task(context, unit), None
+    except ray.exceptions.RayError:
+        raise  # the context was lost with its machine
+    except Exception as error:
+        return 0, _portable(error)
+
+
 class _Fleet:
     """A process that holds a device; what it loads stays there from unit to unit."""
 
     def do(self, whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
         return _do(whole, unit)
-
-
-def _do(whole: list[Any], unit: Any) -> tuple[int, bytes | None]:
-    """Do one unit in a worker. An error is returned: what Ray raises would be written to logs."""
-    import ray
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _sweep_once()
-    try:
-        task, context = _context(whole[0].hex(), lambda: ray.get(whole[0]))
-        # What a killed worker leaves behind may be private: the next one removes it.
-        with private_home() as home, single_threaded():
-            usual, tempfile.tempdir = tempfile.tempdir, str(home)
-            try:
-                return task(context, unit), None
-            finally:
-                tempfile.tempdir = usual
-    except ray.exceptions.RayError:
-        raise  # the context was lost with its machine
-    except Exception as error:
-        return 0, _portable(error)
 
 
 def _portable(error: Exception) -> bytes:
@@ -385,15 +380,6 @@ def _own_signals() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def cpus_of(ray: Any) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-def threads_of(ray: Any) -> int:
-    """Return how many threads every machine of the cluster offers to a unit that uses several."""
-    return max(1, int(min((node.get("CPU", 1.0) for node in nodes(ray)), default=1.0)))
-
-
 def nodes(ray: Any) -> list[dict[str, float]]:
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return [node for node in alive if node.get("CPU")]
@@ -451,4 +437,4 @@ class OnRay(Engine):
     def workers(self, runtime: Runtime) -> int:
         """Return the number of CPUs of the cluster."""
         with session(runtime) as ray:
-            return cpus_of(ray)
+            return max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,12 +1,7 @@
 """`augpe` (Aug-PE): private evolution for text, by prompting alone.
 
-RANDOM texts of every class are written from prompts. In each round every private record votes for
-the text of its class that is nearest to it, every bin gets N(0, σ²), negatives are cut, the best of
-each class survive and are paraphrased. The last survivors are the release. Private records are seen
-through the votes alone; what is done with noised votes is post-processing. The argument:
-docs/design/claim-augpe.md.
-
-ε = ∞ counts the votes as they are.
+Private records are seen through their noised votes alone; what is done with those is
+post-processing (docs/design/claim-augpe.md). ε = ∞ counts the votes as they are.
 """
 
 from __future__ import annotations

@@ -334,16 +334,8 @@ class Command(StatedGenerator):
     def _supervised(self, argv: Sequence[str], folder: Path) -> list[str]:
         """Return the words that start the program under a supervisor, which outlives no run."""
         script, memory = str(supervisor.__file__), round((self.memory or 0) * _GIB)
-        prefix = [
-            sys.executable,
-            "-I",
-            "-S",
-            script,
-            str(os.getpid()),
-            str(folder),
-            str(memory),
-        ]
-        return [*prefix, *argv]
+        words = [script, str(os.getpid()), str(folder), str(memory), *argv]
+        return [sys.executable, "-I", "-S", *words]
 
     def _environment(self, folder: Path) -> dict[str, str]:
         """Return what the program may know: a key that it was not promised stays here."""

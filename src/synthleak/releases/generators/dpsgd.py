@@ -1,16 +1,8 @@
 """`dpsgd` (DP-Gen): a language model fine-tuned on the private records with DP-SGD.
 
-A record is written as ``labels ⏎⏎ text ⟨end⟩``, after the token that the tokenizer begins texts
-with, if any. Every step draws a Poisson batch at rate q = B/N, clips each record's gradient to norm
-C, adds N(0, σ²C²) to the sum, and divides by the *expected* batch B. An empty batch takes a
-noised step like any other. σ comes from the accountant for (ε, δ), q and the number of steps, all
-of them from the nominal N. Generation is post-processing, prompted with classes from the public
-schema; no text is empty. The argument: docs/design/claim-dpsgd.md.
-
-With `unit = "person"` every step draws persons, and clips the sum of the gradients of each person's
-records, so that σ accounts for a person with all records (docs/design/claims.md).
-
-ε = ∞ neither clips nor adds noise; `clip_only` clips.
+How a record is written, and what is drawn, clipped and noised in a step, for records and for
+persons: docs/design/claim-dpsgd.md. No text is empty. ε = ∞ neither clips nor adds noise;
+`clip_only` clips.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """`epsvec` (EPSVec): a frozen language model steered by noised vectors of the private texts.
 
-Texts of every class are written without private data. Private records vote for those nearest to
-them; the k with most noised votes become exemplars in the class's prompt. Then, layer by layer, the
-differences between private and generated texts after that prompt are clipped and summed, the sum is
-noised and brought to unit length, and the vectors are added while texts are drawn. Everything
-after the noise is post-processing. The argument: docs/design/claim-epsvec.md.
-
-ε = ∞ neither clips nor adds noise.
+Private records vote for exemplars, and move the vectors of some layers, both with noise; everything
+after that is post-processing (docs/design/claim-epsvec.md). ε = ∞ neither clips nor adds noise.
 """
 
 from __future__ import annotations

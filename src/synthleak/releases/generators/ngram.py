@@ -1,15 +1,8 @@
 """`ngram`: an interpolated word trigram model with a real privacy mechanism (docs/method.md §5.1).
 
-Finite ε. The support is the set of n-grams of R: fixed and public. Every private record becomes its
-vector of n-gram counts on the support, all orders together, scaled to L2 norm at most 1; the sum of
-these vectors gets Gaussian noise on *every* cell of the support, zeros included, and negative cells
-are cut. Adding a record moves the sum by at most 1, replacing one by at most √2 (two non-negative
-vectors of norm at most 1). Sampling is post-processing. The argument: docs/design/claim-ngram.md.
-
-With `unit = "person"` the counts of all records of a person are scaled together, so that adding or
-removing a person moves the sum by at most 1 (docs/design/claims.md).
-
-ε = ∞ counts the private set's own n-grams on their own support, which is not the limit of large ε.
+With finite ε the n-grams of R are counted, and every count is noised (docs/design/claim-ngram.md;
+for persons docs/design/claims.md). ε = ∞ counts the private set's own n-grams on their own support,
+which is not the limit of large ε.
 """
 
 from __future__ import annotations

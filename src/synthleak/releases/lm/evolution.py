@@ -14,7 +14,7 @@ from synthleak.corpus.corpus import Labels, Record
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.releases.generator import Floats
 from synthleak.releases.lm.generator import timed
-from synthleak.releases.lm.prompts import degenerate, described, fill, labelled
+from synthleak.releases.lm.prompts import degenerate, filled
 from synthleak.releases.lm.votes import (
     Population,
     Quota,
@@ -224,21 +224,8 @@ class Evolution:
         generator, public = self._generator, self._public
         styles = stream(seed, "styles").choice(generator.styles, len(names))
         words = stream(seed, "words").choice(generator.lengths(public), len(names))
-        return [
-            fill(
-                template,
-                {
-                    "description": described(public),
-                    "labelled": labelled(name, generator.label_phrase),
-                    "style": str(style),
-                    "words": str(count),
-                    "text": text,
-                },
-            )
-            for name, text, style, count in zip(
-                names, texts or [""] * len(names), styles, words, strict=True
-            )
-        ]
+        phrase = generator.label_phrase
+        return filled(template, public, names, styles, words, texts=texts, phrase=phrase)
 
     def _vary(self, instances: Sequence[_Instance], number: int) -> None:
         """Let every survivor have L - 1 descendants: paraphrases in one style, by chance different.

@@ -9,7 +9,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -33,28 +33,21 @@ _WORDS = (20,)
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def check_placeholders(template: str, known: Sequence[str], needed: Sequence[str] = ()) -> str:
-    """Return the template if it can be filled in.
-
-    >>> check_placeholders("Write about {topic}", ["style"])
-    Traceback (most recent call last):
-    ...
-    ValueError: unknown placeholder {topic}; allowed: {style}
-    """
-    placeholders = _PLACEHOLDER.findall(template)
-    for name in placeholders:
-        if name not in known:
-            listed = ", ".join(f"{{{blank}}}" for blank in known)
-            raise ValueError(f"unknown placeholder {{{name}}}; allowed: {listed}")
-    for name in needed:
-        if name not in placeholders:
-            raise ValueError(f"the placeholder {{{name}}} is missing")
-    return template
-
-
 def with_placeholders(*known: str, needed: Sequence[str] = ()) -> AfterValidator:
     """Refuse a setting that is a template and cannot be filled in."""
-    return AfterValidator(lambda template: check_placeholders(template, known, needed))
+
+    def check(template: str) -> str:
+        placeholders = _PLACEHOLDER.findall(template)
+        for name in placeholders:
+            if name not in known:
+                listed = ", ".join(f"{{{blank}}}" for blank in known)
+                raise ValueError(f"unknown placeholder {{{name}}}; allowed: {listed}")
+        for name in needed:
+            if name not in placeholders:
+                raise ValueError(f"the placeholder {{{name}}} is missing")
+        return template
+
+    return AfterValidator(check)
 
 
 def fill(template: str, blanks: Mapping[str, str]) -> str:
@@ -64,6 +57,34 @@ def fill(template: str, blanks: Mapping[str, str]) -> str:
     '{b} and c'
     """
     return _PLACEHOLDER.sub(lambda blank: blanks.get(blank[1], blank[0]), template)
+
+
+def filled(
+    template: str,
+    public: Public,
+    classes: Sequence[Labels],
+    styles: Iterable[str],
+    lengths: Iterable[int],
+    *,
+    texts: Sequence[str] | None = None,
+    phrase: str = LABELLED,
+) -> list[str]:
+    """Fill in a template for every class, with its style, its number of words and its text."""
+    return [
+        fill(
+            template,
+            {
+                "description": described(public),
+                "labelled": labelled(labels, phrase),
+                "style": str(style),
+                "words": str(words),
+                "text": text,
+            },
+        )
+        for labels, style, words, text in zip(
+            classes, styles, lengths, texts or [""] * len(classes), strict=True
+        )
+    ]
 
 
 def described(public: Public) -> str:

@@ -1,13 +1,9 @@
-"""From requests to releases by steering: the fleets of `epsvec`.
+"""From requests to releases by steering: the fleets of `epsvec` (docs/method.md §5.2).
 
 The texts of a class are written once for all releases of a public side: they depend on the
-description, the class and the settings alone (docs/design/claim-epsvec.md). The votes for exemplars
-and their noise are each release's own.
-
-Steering vectors are clipped sums of hidden-state differences, noised, brought to unit length. A
-group is one class of one instance: all its texts continue the same exemplar prompt. Bounds and
-means come from generated texts alone; private texts enter through the clipped sum and nowhere else
-(docs/method.md §5.2).
+description, the class and the settings alone (docs/design/claim-epsvec.md). A group is one class of
+one instance: all its texts continue the same exemplar prompt. Bounds and means come from generated
+texts alone; private texts enter through votes and clipped sums, which are noised, and nowhere else.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ from synthleak.releases.generator import Floats
 from synthleak.releases.lm.fleet.sampling import Tokens
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
 from synthleak.releases.lm.generator import timed
-from synthleak.releases.lm.prompts import described, few_shot, fill, labelled, usual_lengths
+from synthleak.releases.lm.prompts import described, few_shot, filled, usual_lengths
 from synthleak.releases.lm.text_sampling import TextSampler, distinct
 from synthleak.releases.lm.token_sampling import SteeringVectors, decoder_layers, plan_sampling
 from synthleak.releases.lm.votes import count_votes, noised, ranked, vectors_of
@@ -389,18 +385,7 @@ class Steering:
         rng = stream(seed, "styles")
         styles = rng.choice(self._generator.styles, count)
         lengths = rng.choice(usual_lengths(public), count)
-        return [
-            fill(
-                self._generator.prompt,
-                {
-                    "description": described(public),
-                    "labelled": labelled(labels),
-                    "style": str(style),
-                    "words": str(words),
-                },
-            )
-            for style, words in zip(styles, lengths, strict=True)
-        ]
+        return filled(self._generator.prompt, public, [labels] * count, styles, lengths)
 
     def groups(self, texts: Mapping[Labels, ClassTexts]) -> Groups:
         """Let the private records of each request choose its exemplars, and write its prompts."""

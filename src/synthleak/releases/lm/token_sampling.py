@@ -26,8 +26,7 @@ from torch import Tensor
 
 from synthleak.core.engine.progress import tell
 from synthleak.core.errors import GeneratorError
-from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer
-from synthleak.releases.lm.fleet.kv_cache import whole_blocks
+from synthleak.releases.lm.fleet.frozen_llama import FrozenLlama, Steer, whole_blocks
 from synthleak.releases.lm.fleet.memory import HEADROOM, MOST_ANSWERS, MOST_TEXTS, Shape
 from synthleak.releases.lm.fleet.sampling import (
     ActiveVectors,

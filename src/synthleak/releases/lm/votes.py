@@ -1,11 +1,7 @@
 """Noised votes of private records on a population of texts, and selection (docs/method.md §5.2).
 
-Every private record votes once, for the nearest text of its own class. Adding a record changes one
-bin by 1; replacing one changes two bins by 1 each, which is √2 in L2. Noise is added to every bin,
-also where no record voted. Private records are used through their votes only.
-
-The quota of a class is the number of its texts in the release, drawn from the public prior. Its
-population is L times that.
+Private records are used through their votes only. The quota of a class is the number of its texts
+in the release, drawn from the public prior. Its population is L times that.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from synthleak.releases.lm.fleet.kv_cache import AnswerCache, Heads, Prompts, grouped  # noqa: E402
+from synthleak.releases.lm.fleet.frozen_llama import AnswerCache, Heads, Prompts, grouped  # noqa: E402
 
 LONGEST = 20
 LENGTHS = (37, 33, 32, 5, 1)

@@ -4,7 +4,7 @@ Queries, keys and values of a token are side by side: HEADS queries, KEYS keys, 
 half the width of a head: turning by position pairs its two halves. BT is a block of tokens.
 
 `tests/releases/lm/fleet/test_packed.py` compares what a packed fleet uses with the plain pass, and
-`test_answer_kernels.py` what a frozen Llama uses (from `attend_answers` on) with `kv_cache.py` and
+`test_answer_kernels.py` what a frozen Llama uses (from `attend_answers` on) with
 `frozen_llama.py` in plain torch.
 """
 

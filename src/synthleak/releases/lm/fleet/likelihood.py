@@ -76,9 +76,12 @@ def tuned_log_likelihoods(
             first: int, fleet: Fleet, count: int, of_size: list[int] = of_size
         ) -> list[list[Floats]]:
             chosen = of_size[first : first + count]
-            adapters = _tuned(
-                shared, [examples[n] for n in chosen], [seeds[n] for n in chosen], tuning, fleet
-            )
+            its_seeds = [seeds[n] for n in chosen]
+            adapters = shared.adapters(its_seeds, rank=tuning.rank, scale=SCALE)
+            config = tuning.config(len(examples[chosen[0]]))
+            trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
+            counter = progress_counter("fine-tuning", count, config.steps, "step")
+            trainer.train([examples[n] for n in chosen], its_seeds, counter)
             return [
                 [tuned - before for tuned, before in zip(scores, bare, strict=True)]
                 for scores in token_scores(shared, adapters, scored)
@@ -88,22 +91,6 @@ def tuned_log_likelihoods(
         tuned = shared.in_fleets(len(of_size), gains_of, rank=tuning.rank, **limits)
         gains |= zip(of_size, tuned, strict=True)
     return [gains[number] for number in range(len(sets))]
-
-
-def _tuned(
-    shared: SharedBackbone,
-    sets: Sequence[Sequence[Example]],
-    seeds: Sequence[int],
-    tuning: Tuning,
-    fleet: Fleet,
-) -> Adapters:
-    """Fine-tune one adapter on each of these sets, which have one size."""
-    adapters = shared.adapters(seeds, rank=tuning.rank, scale=SCALE)
-    config = tuning.config(len(sets[0]))
-    longest = min(tuning.longest, shared.backbone.context)
-    trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
-    trainer.train(sets, seeds, progress_counter("fine-tuning", len(sets), config.steps, "step"))
-    return adapters
 
 
 def example_of(text: str, backbone: Backbone, longest: int) -> Example:
