@@ -93,10 +93,10 @@ def test_out_of_memory_halves_the_texts(
 ) -> None:
     usual = Reader._read
 
-    def greedy(self: Reader, texts: Any, shape: tuple[int, int]) -> object:
-        if shape[0] > 2:
+    def greedy(self: Reader, texts: Any, width: int, height: int) -> object:
+        if height > 2:
             raise torch.OutOfMemoryError("no room")
-        return usual(self, texts, shape)
+        return usual(self, texts, width, height)
 
     monkeypatch.setattr(Reader, "_read", greedy)
     read = Reader(shared, LAYERS, 160).mean_states(GENERATED)

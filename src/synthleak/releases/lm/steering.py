@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from synthleak.corpus.corpus import Labels, Record
 from synthleak.encoders.encoder import Encoder, Vectors
 from synthleak.releases.generator import Floats
 from synthleak.releases.lm.fleet.sampling import Tokens
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
 from synthleak.releases.lm.generator import timed
 from synthleak.releases.lm.prompts import described, few_shot, filled, usual_lengths
 from synthleak.releases.lm.text_sampling import TextSampler, distinct
@@ -177,24 +178,17 @@ class Reader:
             most = AT_ONCE.get(self.shared.device.type, 64)
             height = max(1, min(most, self.tokens_at_once // width))
             while len(waiting):
-                rows = waiting[:height]
-                try:
-                    states = self._read([texts[row] for row in rows], (height, width))
-                except torch.OutOfMemoryError:
-                    if height == 1:
-                        raise
-                    height //= 2
-                    log.warning("out of device memory: continuing with %d texts at once", height)
-                else:
-                    yield rows, states[: len(rows)]
-                    waiting = waiting[height:]
-                    continue
-                torch.cuda.empty_cache()  # the failed batch is freed only now
+                some = [texts[row] for row in waiting[:height]]
+                states = retry_halved(partial(self._read, some, width), height, "texts")
+                height = len(states)
+                rows, waiting = waiting[:height], waiting[height:]
+                yield rows, states[: len(rows)]
 
-    def _read(self, texts: Sequence[PromptedText], shape: tuple[int, int]) -> Tensor:
-        tokens = np.zeros(shape, dtype=np.int64)
-        weight = np.zeros(shape, dtype=np.float64)
-        for row, item in enumerate(texts):
+    def _read(self, texts: Sequence[PromptedText], width: int, height: int) -> Tensor:
+        """Return the states of the first `height` texts, filled up with empty ones."""
+        tokens = np.zeros((height, width), dtype=np.int64)
+        weight = np.zeros((height, width), dtype=np.float64)
+        for row, item in enumerate(texts[:height]):
             first, end = len(item.prompt), len(item.prompt) + len(item.text)
             tokens[row, :end] = item.prompt + item.text
             weight[row, first:end] = 1 / max(len(item.text), 1)

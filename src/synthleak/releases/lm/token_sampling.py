@@ -11,7 +11,6 @@ each row (`fleet/sampling.py`).
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,9 +35,7 @@ from synthleak.releases.lm.fleet.sampling import (
     Rows,
     Tokens,
 )
-from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of
-
-log = logging.getLogger("synthleak.releases")
+from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone, memory_of, retry_halved
 
 DECODING = "SYNTHLEAK_DECODING"
 """Environment: `auto`, or `torch`, without kernels of our own."""
@@ -190,21 +187,19 @@ class TokenSampler:
         with ThreadPoolExecutor(1) as thread:
             finished: list[Future[None]] = []
             while start < len(order):
-                part = order[start : start + rows]
-                part = part[: limits.fitting(of[part])]
-                try:
-                    drawn = self._batch(prompts, of[part], uniforms[part], how, steering, limits)
-                except torch.OutOfMemoryError:
-                    if rows == 1:
-                        raise
-                    rows = max(1, len(part) // 2)
-                    log.warning("out of device memory: continuing with %d texts at once", rows)
-                else:
-                    finished.append(thread.submit(finish, part.tolist(), drawn))
-                    start += len(part)
-                    tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
-                    continue
-                torch.cuda.empty_cache()  # the failed batch is freed only now
+                rest = order[start : start + rows]
+                most = limits.fitting(of[rest])
+
+                def draw(count: int, rest: NDArray[np.int64] = rest) -> NDArray[np.int32]:
+                    part = rest[:count]
+                    return self._batch(prompts, of[part], uniforms[part], how, steering, limits)
+
+                drawn = retry_halved(draw, most, "texts")
+                if len(drawn) < most:
+                    rows = len(drawn)
+                finished.append(thread.submit(finish, rest[: len(drawn)].tolist(), drawn))
+                start += len(drawn)
+                tell(f"sampling texts, {start:,} of {len(order):,}", start / len(order))
             for one in finished:
                 one.result()
         return continuations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from synthleak.releases.lm.fleet.memory import Fleet
 from synthleak.releases.lm.fleet.sampling import Sampler
 from synthleak.releases.lm.fleet.shared_backbone import SharedBackbone
 from synthleak.releases.lm.fleet.training import Owners, progress_counter
+from synthleak.releases.lm.generator import timed
 from synthleak.releases.release import Request, Synthetic
 
 if TYPE_CHECKING:
@@ -83,29 +83,19 @@ def _one_fleet(
     adapters = shared.adapters(seeds, rank=generator.rank, scale=generator.scale)
     config = generator.training_config(requests[0])
     trainer = shared.trainer(adapters, config, longest=longest, fleet=fleet)
-    start = time.monotonic()
-    with span(0, TRAINING if sample else 1):
+    with timed(f"training {len(requests)} instances", 0, TRAINING if sample else 1):
         counter = progress_counter("training", len(requests), config.steps, "step")
         trainer.train(sets, seeds, counter, owners)
     del trainer
-    trained = time.monotonic()
-    scores = scored.gains(adapters)
-    took = time.monotonic()
+    with timed(f"scoring {len(scored)} texts"):
+        scores = scored.gains(adapters)
     releases: list[list[Synthetic]] = [[] for _ in requests]
     if sample:
         sampler = shared.sampler(
             adapters, generator.decoding((shared.backbone.end,), longest, least=1), fleet=fleet
         )
-        with span(TRAINING, 1):
+        with timed("sampling the releases", TRAINING, 1):
             releases = sampled(shared, sampler, [generator.classes(r) for r in requests], seeds)
-    log.info(
-        "%d instances: trained in %.1f s, %d texts scored in %.1f s, sampled in %.1f s",
-        len(requests),
-        trained - start,
-        len(scored),
-        took - trained,
-        time.monotonic() - took,
-    )
     return list(zip(releases, scores, strict=True))
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from synthleak.releases.lm.fleet.sampling import Decoding, Sampler
 from synthleak.releases.lm.fleet.training import Trainer, TrainingConfig
 
 log = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 
 class SharedBackbone:
@@ -134,7 +135,7 @@ class SharedBackbone:
         while done < count:
             shape, memory = self.shape(rank), memory_of(self.device)
             fleet = plan_fleet(shape, memory, wanted=count - done, **limits)
-            results = retry_halved(partial(make, done, fleet), fleet.instances, log.warning)
+            results = retry_halved(partial(make, done, fleet), fleet.instances, "instances")
             self.drop_adapters()
             yield from results
             done += len(results)
@@ -205,17 +206,17 @@ def memory_of(device: torch.device) -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5)
 
 
-def retry_halved(work: Callable[[int], Any], size: int, warn: Callable[[str], None]) -> Any:
-    """Do `work(size)`; if the device runs out of memory, warn and try again with half the size."""
+def retry_halved(work: Callable[[int], Result], size: int, what: str) -> Result:
+    """Do `work(size)`; if the device runs out of memory, warn and try again with half as many."""
     while True:
         try:
             return work(size)
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
-        torch.cuda.empty_cache()
-        warn(f"out of device memory with {size} instances: continuing with {size // 2}")
+        torch.cuda.empty_cache()  # what failed is freed only now
         size //= 2
+        log.warning("out of device memory: continuing with %d %s at once", size, what)
 
 
 TOLERANCE = 0.1
