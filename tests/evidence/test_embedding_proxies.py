@@ -15,9 +15,8 @@ from synthleak.corpus.readers.demo import write_demo
 from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.static import Static
 from synthleak.evidence import Floats, Observation, Targets, families
-from synthleak.evidence.fast.density import ledoit_wolf
 from synthleak.evidence.fast.forest import expected_path, fit_forest
-from synthleak.evidence.fast.neighbours import fit_factor, smallest_places
+from synthleak.evidence.fast.nearest import fit_factor, ledoit_wolf, smallest_places
 from synthleak.evidence.table import look
 
 EMBEDDING = [entry.plugin for entry in families if entry.plugin.view == "embedding"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthleak.core.seeds import stream
-from synthleak.evidence.fast.neighbours import largest, smallest_places
+from synthleak.evidence.fast.nearest import largest, smallest_places
 
 
 @pytest.mark.parametrize("columns", [3, 160, 1280])

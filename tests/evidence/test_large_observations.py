@@ -9,8 +9,8 @@ from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import Observation, Targets, observation
-from synthleak.evidence.fast import nearest, neighbours, retrieval, words
-from synthleak.evidence.fast.neighbours import OutlierFactor, fit_factor
+from synthleak.evidence.fast import nearest, retrieval, words
+from synthleak.evidence.fast.nearest import OutlierFactor, fit_factor
 from synthleak.evidence.fast.retrieval import first_ranked, retrieve
 from synthleak.evidence.models.coverage import Coverage
 from synthleak.evidence.models.style import Style
@@ -122,17 +122,17 @@ def test_texts_of_a_large_observation_meet_its_sample(
 ) -> None:
     vectors = some_vectors(kind)
     monkeypatch.setattr(observation, "LARGE", 60)
-    monkeypatch.setattr(neighbours, "SAMPLE", 60)
-    monkeypatch.setattr(neighbours, "_ROWS", at_once)
+    monkeypatch.setattr(nearest, "SAMPLE", 60)
+    monkeypatch.setattr(nearest, "_ROWS", at_once)
     seen = Observation([f"{number:03}" for number in range(len(vectors))], lambda texts: vectors)
-    rows = neighbours.sample_rows(seen)
+    rows = nearest.sample_rows(seen)
     assert len(rows) == len(set(rows.tolist())) == 60
     hubness, factor = compared_with_sample(vectors.astype(np.float64), rows)
     drawn = Observation([f"{number:03}" for number in range(60)], lambda texts: vectors[rows])
     with monkeypatch.context() as patch:
         patch.setattr(observation, "LARGE", 100)
-        expected = neighbours.within(drawn)
-    known = neighbours.within(seen)
+        expected = nearest.within(drawn)
+    known = nearest.within(seen)
     assert known.cosine_radius == pytest.approx(expected.cosine_radius, rel=1e-6, abs=1e-12)
     assert known.distance_radius == pytest.approx(expected.distance_radius, rel=1e-6, abs=1e-12)
     assert np.allclose(known.hubness, hubness, atol=1e-9)
@@ -144,11 +144,11 @@ def test_texts_of_a_large_observation_meet_its_sample(
 
 def test_a_sample_is_drawn_by_content_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observation, "LARGE", 60)
-    monkeypatch.setattr(neighbours, "SAMPLE", 60)
+    monkeypatch.setattr(nearest, "SAMPLE", 60)
     first = Observation(TEXTS, ENCODE)
     turned = Observation(TEXTS[::-1], ENCODE)
     other = Observation([*TEXTS, "one more"], ENCODE)
-    rows = [neighbours.sample_rows(seen).tolist() for seen in (first, turned, other)]
+    rows = [nearest.sample_rows(seen).tolist() for seen in (first, turned, other)]
     assert rows[0] == rows[1] != rows[2]
 
 

@@ -19,7 +19,7 @@ from synthleak.encoders import Vectors
 from synthleak.encoders.builtin.hashing import Hashing
 from synthleak.evidence import Attack, Floats, Observation, Targets, TextSet, attacks
 from synthleak.evidence.attack import attack_key, observe
-from synthleak.evidence.fast.density import Gaussian
+from synthleak.evidence.fast.nearest import Gaussian
 from synthleak.evidence.prior.canary import Canary, ngram_logprob
 from synthleak.evidence.prior.domias import Domias, kernel_log_density, log_densities, principal
 

@@ -71,9 +71,9 @@ def test_the_bootstrap_keeps_the_trials_of_a_record_together() -> None:
     once = origin_measurements([sides], rng(3))
     twice = origin_measurements([RanksByKind(sides.low, FIRST, doubled)], rng(3))
     for one, two in zip(once, twice, strict=True):
-        assert (one.low, one.high) == pytest.approx((two.low, two.high))
-        assert one.low <= one.delta <= one.high
-        assert one.p is None
+        assert (one["low"], one["high"]) == pytest.approx((two["low"], two["high"]))
+        assert one["low"] <= one["delta"] <= one["high"]
+        assert one["p"] is None
 
 
 def test_a_redraw_without_one_origin_counts_as_extreme() -> None:
@@ -92,11 +92,11 @@ def test_planted_difference_is_found_with_its_sign() -> None:
         auc, tpr = origin_measurements(
             [RanksByKind(low, FIRST, assignment)], np.random.default_rng(5)
         )
-        assert auc.low > 0
-        assert tpr.low > 0
-        assert auc.own_low is not None
-        assert auc.own_low > 0
+        assert auc["low"] > 0
+        assert tpr["low"] > 0
+        assert auc["own_low"] is not None
+        assert auc["own_low"] > 0
         back = origin_measurements(
             [RanksByKind(low, ~FIRST, assignment)], np.random.default_rng(5)
         )[0]
-        assert back.delta == pytest.approx(-auc.delta)
+        assert back["delta"] == pytest.approx(-auc["delta"])

@@ -1,9 +1,7 @@
 """Attributes of records that a data holder can know without an audit, and whether they predict V.
 
-Five attributes are computed from a record and its pool before any release; the candidates C and the
-auxiliary records R are those of the pool, and hold none of its targets. Their correlations with V
-are tested pool by pool, combined over disjoint pools, and under every rule that chooses the proxy
-(docs/method.md §10).
+They are computed from a record and its pool before any release; the candidates C and the auxiliary
+records R hold none of its targets (docs/method.md §10.5).
 """
 
 from __future__ import annotations
@@ -123,13 +121,7 @@ def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence
 
 @dataclass(frozen=True)
 class AttributeTest:
-    """A row of `attributes.csv`: Spearman's ρ of one attribute with V in one pool.
-
-    V is pooled over budgets under one (scenario, proxy) per pool and generator, chosen on 80% of
-    the instances. `block` is the rule that selected the pool; `selected_on` is `†` where that rule
-    selects by this attribute. `floor` is the smallest |ρ| that is significant at 5% with `records`
-    records. `p_holm` adjusts for all attribute–pool tests.
-    """
+    """A row of `attributes.csv`: Spearman's ρ of one attribute with V in one pool."""
 
     corpus: str
     pool: str
@@ -286,12 +278,7 @@ def attribute_tests(study: Study, rule: str, *, paper: bool = False) -> list[Att
 
 @dataclass(frozen=True)
 class CombinedRow:
-    """A row of `attributes_combined.csv`: Fisher's z over the disjoint pools of a block.
-
-    `selection` names the rule that chose the proxy: `split80`, `all`, `containment_max S2` or
-    `cos_max S1`. `corpus` is `all`, with a test (`p_holm` over five attributes within generator,
-    block and selection), or one corpus, without.
-    """
+    """A row of `attributes_combined.csv`: Fisher's z over the disjoint pools of a block."""
 
     selection: str
     generator: str

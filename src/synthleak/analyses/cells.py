@@ -127,15 +127,7 @@ class CellRow(CellColumns):
 
 @dataclass(frozen=True)
 class RecordRow(CellColumns):
-    """A row of `records.csv`: one record of a pool in one cell, by the cell's best proxy.
-
-    `auc`, `p_value` and `q_value` are filled where a record is compared with itself (`cohort`).
-    `v` is empty where the record was in no release, or in all; `v_rank` counts from the largest.
-    In a check `proxy` is the signal that scores the record, and `nearest_row` the most similar
-    row of the release, from 1, with its Jaccard `similarity` (character 5-grams). `copies` counts
-    the records of the target that stand there. `named` is "yes" where the record is named. Where
-    the audit asks about persons, `record` is one.
-    """
+    """A row of `records.csv`: one record of a pool in one cell (docs/results.md)."""
 
     record: str
     auc: float | None

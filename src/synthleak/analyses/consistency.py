@@ -35,14 +35,7 @@ FIRST_KIND = "dpsgd"
 
 @dataclass(frozen=True)
 class ConsistencyRow:
-    """A row of `consistency.csv`: V of the same records in two settings, by one proxy.
-
-    `across` is `generators` (`one` and `other` are names; V pooled over the budgets of both, under
-    the first one's proxy), `budgets` (ε of one generator) or `scenarios` (the same proxy). The band
-    and `p_value` come from redraws that give both sides the same coins, after each record's own V
-    was subtracted: they show how far shared noise makes V agree. `turnover` is the share of one's
-    top tenth that is not in the other's, `chance_turnover` that of unrelated ranks.
-    """
+    """A row of `consistency.csv`: V of the same records in two settings (docs/method.md §10.6)."""
 
     across: str
     corpus: str

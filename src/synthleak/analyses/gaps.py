@@ -1,10 +1,6 @@
 """Differences between cells: a pool and its controls, two budgets, two kinds in a merged pool.
 
-The AUCs of two pools cannot be compared: each is relative to its own non-members. In a merged pool
-both kinds of records face the same ones, so `delta`, first origin minus second, says whose members
-stand out more. Read `delta` with two other columns: `null_low` to `null_high` is what redraws give
-if nothing leaks, and need not be centred at 0; `own_delta` compares each kind with its own
-non-members, and is 0 if both leak alike (docs/method.md §10).
+What the differences mean, and which of them may be read, is in docs/method.md §10.3 and §10.4.
 """
 
 from __future__ import annotations
@@ -147,12 +143,7 @@ def holm_levels(p_values: Sequence[float | None]) -> list[tuple[float | None, fl
 class GapRow(CellColumns):
     """A row of `control_gap.csv`: a selected pool minus its random controls in one scenario.
 
-    `scenario` is `all` for the whole cell. `auc` … `gap_spread` are the paper's: best proxies in
-    hindsight, the control's chosen on all its draws together, and 1.96·√(se² + se²) over rounds.
-    The more trials a side has, the less it gains by choosing, so this gap lies above 0 by chance
-    alone. `crossfit…` … `p_value` compare the deployable AUCs, with a bootstrap over instances on
-    both sides that chooses again. `flagged` says whether the interval at Holm's level, `holm_low`
-    to `holm_high`, excludes 0; one row per cell is tested.
+    `scenario` is `all` for the whole cell, which is what is tested (docs/method.md §10.3).
     """
 
     scenario: str
@@ -286,9 +277,7 @@ def _best_proxy(pools: Sequence[Sequence[ProxyRow]], rounds: int) -> tuple[float
 class RemovalRow(CellColumns):
     """A row of `dp_removal.csv`: AUC(∞) − AUC(ε) of one pool, beside that of its controls.
 
-    Columns without prefix are for the deployable AUC, with a bootstrap over instances that pairs
-    the two budgets; `best_…` is for the best proxy in hindsight. `difference` is this pool minus
-    its controls.
+    `best_…` is for the best proxy in hindsight, what has no prefix for the deployable AUC.
     """
 
     scenario: str
@@ -379,13 +368,7 @@ MERGED_REDRAWS = 999
 
 @dataclass(frozen=True)
 class MergedRow(CellColumns):
-    """A row of `merged.csv`: one measure in one scenario of a cell whose pool is merged.
-
-    `delta` is the first origin minus the second, `low` and `high` its 95% bootstrap interval over
-    member records. `null_low`, `null_high` and `p` come from redraws without a leak, the proxy
-    chosen again in each. `own_…` compares each origin with its own non-members. `pool_auc` is the
-    AUC by which the proxy was chosen.
-    """
+    """A row of `merged.csv`: one measure of a cell whose pool is merged (docs/results.md)."""
 
     scenario: str
     proxy: str
@@ -480,10 +463,6 @@ def merged_rows(
             "first_members": int(of_first.sum()),
             "second_members": int((~of_first).sum()),
         }
-        for measured in origin_measurements(sides, stream(*name, "bootstrap", scenario), draws):
-            deltas = columns_of(
-                measured, "delta own_delta", first_value="first", second_value="second"
-            )
-            values = {k: v for k, v in asdict(measured).items() if k not in ("first", "second")}
-            rows.append(MergedRow(**of_row, **deltas, **values))
+        columns = origin_measurements(sides, stream(*name, "bootstrap", scenario), draws)
+        rows += [MergedRow(**of_row, **measured) for measured in columns]
     return rows

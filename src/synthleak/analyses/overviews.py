@@ -358,12 +358,7 @@ def _significant(row: ComparisonRow, *methods: str) -> bool:
 
 @dataclass(frozen=True)
 class MetaRow(CellColumns):
-    """A row of `meta.csv`: the meta-classifier of a scenario beside the best single proxy.
-
-    `oracle_…` is the best proxy in hindsight, `crossfit_auc` the one chosen on other instances;
-    `features` (0 for all) and `penalty` are what most folds chose. `outcome` compares with the
-    oracle: `win`, `tie` or `loss`.
-    """
+    """A row of `meta.csv`: the meta-classifier of a scenario beside the best single proxy."""
 
     scenario: str
     auc: float

@@ -69,11 +69,7 @@ class PriorRow(CellColumns):
 
 @dataclass(frozen=True)
 class ComparisonRow(CellColumns):
-    """A row of `comparison.csv`: ours beside the two prior families, each at its best.
-
-    `delta` is ours minus the better prior attack, whose arm is `prior_arm`. Ours is the best of
-    many more signals, so `delta` lies above 0 by chance alone.
-    """
+    """A row of `comparison.csv`: ours beside prior attacks, each at its best (docs/results.md)."""
 
     ours_auc: float
     ours_tpr: float

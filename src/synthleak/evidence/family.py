@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from synthleak.core.registry import Entry, Plugin, PluginRegistry, Registry, Version, edition
 from synthleak.core.text import tokens
 from synthleak.encoders.encoder import Vectors
-from synthleak.evidence.fast.ngrams import Ngrams, distinct, ngrams
-from synthleak.evidence.fast.words import Ragged, number, word_index
+from synthleak.evidence.fast.words import Ngrams, Ragged, distinct, ngrams, number, word_index
 from synthleak.evidence.observation import Floats, Observation, Targets
 
 View = Literal["lexical", "embedding"]

@@ -213,15 +213,12 @@ class Observation(TextSet):
         Returns:
             What `compute` returned.
         """
-        cache = self._cache_of(targets)
+        if targets.key not in self._cache_for:
+            self._cache_for.clear()
+        cache = self._cache_for.setdefault(targets.key, {})
         if key not in cache:
             cache[key] = compute()
         return cache[key]  # type: ignore[return-value]
-
-    def _cache_of(self, targets: Targets) -> dict[str, object]:
-        if targets.key not in self._cache_for:
-            self._cache_for.clear()
-        return self._cache_for.setdefault(targets.key, {})
 
     def part(self, rows: Ints) -> Observation:
         """Return some of the texts, in their order, as an observation of their own.
@@ -242,15 +239,7 @@ class Observation(TextSet):
 def cached(derive: Callable[[S], T]) -> Callable[[S], T]:
     """Call the decorated function once per text set (`TextSet.remember`)."""
     key = f"{derive.__module__}.{derive.__qualname__}"
-
-    @wraps(derive)
-    def derived(texts: S) -> T:
-        cache = texts._cache
-        if key not in cache:
-            cache[key] = derive(texts)
-        return cache[key]  # type: ignore[return-value]
-
-    return derived
+    return wraps(derive)(lambda texts: texts.remember(key, lambda: derive(texts)))
 
 
 def cached_for_targets(
@@ -258,15 +247,11 @@ def cached_for_targets(
 ) -> Callable[[Targets, Observation], T]:
     """Call the decorated function once per observation and targets (`Observation.cached_for`)."""
     key = f"{derive.__module__}.{derive.__qualname__}"
-
-    @wraps(derive)
-    def derived(targets: Targets, observation: Observation) -> T:
-        cache = observation._cache_of(targets)
-        if key not in cache:
-            cache[key] = derive(targets, observation)
-        return cache[key]  # type: ignore[return-value]
-
-    return derived
+    return wraps(derive)(
+        lambda targets, observation: observation.cached_for(
+            targets, key, lambda: derive(targets, observation)
+        )
+    )
 
 
 def check_values(who: str, values: Floats, shape: tuple[int, int]) -> Floats:

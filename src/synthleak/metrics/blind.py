@@ -1,11 +1,8 @@
 """A test of the split: can members be told from the holdout by text alone (docs/method.md §11)?
 
-Two classifiers that do not see the release learn membership on four folds and score the fifth: one
-by what a text holds (words, characters, labels, lengths), one by its order (word bigrams, and how
-it begins and ends). If the split was uniform, any other split of the same sizes is as likely, so
-training and scoring are repeated on permuted splits, and the better of the two is compared with the
-better of each permutation: the p-value is exact. The classifiers are naive Bayes, which learns a
-hundred permuted splits by one matrix product.
+Two classifiers that do not see the release learn membership on four folds and score the fifth; both
+are trained again on permuted splits. They are naive Bayes, which learns a hundred splits by one
+matrix product.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Two kinds of records in one game, compared with the same non-members (docs/method.md §10).
+"""Two kinds of records in one game, compared with the same non-members (docs/method.md §10.4).
 
-Everything is counted on ranks of one signal. A member's AUC is the share of all non-members, over
-all rounds, that it outscores; its TPR the share of rounds in which it passes the threshold that 5%
-of the non-members pass. Both are means over members, so a kind's figure is the mean over its own.
+Everything is counted on ranks of one signal: a member's AUC over all non-members of all rounds, its
+TPR over rounds. Both are means over members, so a kind's figure is the mean over its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,69 +43,36 @@ class RanksByKind:
         return self.first[self.records]
 
 
-@dataclass(frozen=True)
-class OriginMeasurements:
-    """One measure by kind, with the difference and what it is worth; None where nothing is left.
-
-    `low` and `high` are a bootstrap over member records. `null_low`, `null_high` and `p` compare
-    the difference with redraws of the coins. `own` holds each kind against its own non-members.
-    """
-
-    measure: str
-    first: float
-    second: float
-    low: float
-    high: float
-    null_low: float | None
-    null_high: float | None
-    p: float | None
-    own_first: float | None
-    own_second: float | None
-    own_low: float | None
-    own_high: float | None
-
-    @property
-    def delta(self) -> float:
-        """First minus second."""
-        return self.first - self.second
-
-    @property
-    def own_delta(self) -> float | None:
-        if self.own_first is None or self.own_second is None:
-            return None
-        return self.own_first - self.own_second
-
-
 def origin_measurements(
     assignments: Sequence[RanksByKind], rng: Rng, draws: int = DRAWS
-) -> list[OriginMeasurements]:
-    """Return the figures of each measure; the observed assignment first, then the redraws."""
+) -> list[dict[str, Any]]:
+    """Return the columns of `merged.csv` for each measure; None where nothing is left.
+
+    Args:
+        assignments: the observed one, then the redraws.
+        rng: draws records again.
+        draws: how often.
+    """
     observed = assignments[0]
     first, second = by_kind(observed)
     deltas = np.stack([np.subtract(*by_kind(ranks)) for ranks in assignments])
     low, high = np.percentile(_resampled(observed, rng, draws), LIMITS, axis=0)
     own_first, own_second = against_own(observed, np.ones(len(observed.first)))
     own_low, own_high = _within_kind_limits(observed, rng, draws)
-    rows = []
-    for number, measure in enumerate(MEASURES):
-        null_low, null_high, p = against_redraws(deltas[:, number])
-        rows.append(
-            OriginMeasurements(
-                measure=measure,
-                first=float(first[number]),
-                second=float(second[number]),
-                low=float(low[number]),
-                high=float(high[number]),
-                null_low=null_low,
-                null_high=null_high,
-                p=p,
-                own_first=known(own_first[number]),
-                own_second=known(own_second[number]),
-                own_low=known(own_low[number]),
-                own_high=known(own_high[number]),
-            )
-        )
-    return rows
+    columns = {
+        **{"first_value": first, "second_value": second, "delta": first - second},
+        **{"low": low, "high": high, "own_low": own_low, "own_high": own_high},
+        **{"own_first": own_first, "own_second": own_second, "own_delta": own_first - own_second},
+    }
+    null = [against_redraws(deltas[:, number]) for number in range(len(MEASURES))]
+    return [
+        {
+            "measure": measure,
+            **{name: known(values[number]) for name, values in columns.items()},
+            **dict(zip(("null_low", "null_high", "p"), null[number], strict=True)),
+        }
+        for number, measure in enumerate(MEASURES)
+    ]
 
 
 def against_shared(ranks: RanksByKind) -> Floats:

@@ -1,18 +1,9 @@
 """Tests of privacy claims by their whole curve, and lower bounds on ε (docs/method.md §8.9).
 
 Every point (ε, δ) of a claim limits the rates of a test that tells members from others: TPR ≤ e^ε
-FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. The tightest of all points is the claim's curve.
-
-*One trial per instance* (`lone`). The score of the designated target passes a threshold, or does
-not. One-sided binomial tests of TPR and FPR, shared equally, turn counts into a p-value of the
-whole curve; at a single (ε, δ), Clopper–Pearson limits give a bound that holds with probability
-1 − α.
-
-*Many independent coins at once* (`cohort`, and `given` by coins). If every coin decides about one
-record, and all releases together keep to a trade-off curve for each record, then the number of
-right guesses has a tail that the curve limits (Mahloujifar, Melis and Chaudhuri, 2024, arXiv
-2410.22235). In `cohort` each coin concerns one independently noised release, so n·|P| coins may be
-counted together.
+FPR + δ and 1 − FPR ≤ e^ε (1 − TPR) + δ. The tightest of all points is the claim's curve. `lone` has
+one trial per instance, tested by binomial tests; `cohort`, and `given` by coins, many independent
+coins at once (Mahloujifar, Melis and Chaudhuri, 2024, arXiv 2410.22235).
 
 Guesses use outputs only, and all choices are made on other instances (docs/design/epsilon.md).
 """

@@ -1,11 +1,8 @@
 """Which members one release gives away, each against the holdout (docs/method.md §11).
 
-With one release a record cannot be compared with itself. What can be said of a member is how many
-groups that were never in hold a record that scores as high. What a fifth of the members is scored
-by is chosen by the other members, against that fifth and the holdout as one: a choice that takes
-no notice of which of these were in. What was drawn into the members is a group, so p-values and
-false discoveries count groups: a person with many records that are alike is one stroke of luck, not
-many.
+What a fifth of the members is scored by is chosen by the other members, against that fifth and the
+holdout as one. What was drawn into the members is a group, so p-values and false discoveries count
+groups: a person with many records that are alike is one stroke of luck, not many.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The meta-classifier: logistic regression on all proxies of a scenario (docs/method.md §10).
+"""The meta-classifier: logistic regression on all proxies of a scenario (docs/method.md §10.8).
 
-Records are split into five folds: each record is scored, on every release, by a model that never
-saw a trial of it, as a member or as a candidate. The number of proxies and the ridge penalty are
-chosen by five inner folds of the other records. All rounds train one model, in which a non-member
-is weighted by the number of rounds that drew it: the rounds share their members, and one model per
-round would only see fewer non-members.
+Each record is scored, on every release, by a model that never saw a trial of it. All rounds train
+one model, in which a non-member is weighted by the number of rounds that drew it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Power: the smallest leak that would be found four times in five (docs/method.md §8).
+"""Power: the smallest leak that would be found four times in five (docs/method.md §8.8).
 
-A signal is found by its AUC alone when it passes the chance limit m + q·s. With a standard error s,
-an AUC of m + q·s + 0.84·s passes it with probability 0.8. Planted leaks confirm this: the members
-of a redraw are raised in one signal, and the whole test is repeated with all redraws and
-statistics. A second kind of leak hardly moves an AUC: a few members are copied and score highest of
-all. The smallest share of copied members that is found is also searched for by planting.
+With a standard error s, an AUC of m + q·s + 0.84·s passes the chance limit m + q·s with probability
+0.8. Planted leaks confirm this, and find the smallest share of copied members that is found.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""The profile of a cell: V(x), how much higher a record scores where it took part (§10).
+"""The profile of a cell: V(x), how much higher a record scores where it took part.
 
-Scores are normal scores of ranks within the cell, so that magnitudes mean the same under every
-proxy. IN are the releases that hold the record by its own coin. OUT are, where a record is compared
-with itself, its other releases; where one target joins at a time, all releases that nobody joined.
-The paper's variant uses z-scores, and OUT are the episodes as a candidate.
-
-The profile holds V under every signal, its two bands, and draws for differences. It is the heavy
-part of the analyses (docs/method.md §8, §10), made once per cell and kept in the store beside its
-measurements; analyses of records, pools, budgets and generators read it.
+It holds V under every signal, its two bands, and draws for differences: the heavy part of the
+analyses, made once per cell and kept in the store beside its measurements (docs/method.md §10.1).
 """
 
 from __future__ import annotations

@@ -319,37 +319,34 @@ def select_all(
         )
         ground = Ground(corpus, vectors, earlier, stream(seed, "pool", name), persons)
         make = partial(_make_pool, order, name, ground, auxiliary, seed)
-        try:
+        with _located(order):
             pools[name] = keep(store, _kind(order), key, make, Pool.to_bytes, Pool.from_bytes)
-        except EmptyPoolError:
-            if not order.optional:
-                raise
     _check_some(pools, corpus)
     return pools
 
 
 def _make_pool(order: PoolOrder, name: str, ground: Ground, auxiliary: float, seed: int) -> Pool:
-    with _located(order):
-        targets = _select(order, name, ground)
-        pool = split(
-            ground.corpus,
-            name,
-            targets,
-            auxiliary=auxiliary,
-            seed=seed,
-            origins=order.rule.origins(targets, ground),
-            persons=ground.persons,
-        )
-        return _with_written(pool, order.rule, ground.corpus, seed)
+    targets = _select(order, name, ground)
+    pool = split(
+        ground.corpus,
+        name,
+        targets,
+        auxiliary=auxiliary,
+        seed=seed,
+        origins=order.rule.origins(targets, ground),
+        persons=ground.persons,
+    )
+    return _with_written(pool, order.rule, ground.corpus, seed)
 
 
 @contextmanager
 def _located(order: PoolOrder) -> Iterator[None]:
-    """Name the section of the spec that an error is about."""
+    """Name the section of the spec that an error is about; an optional pool may stay empty."""
     try:
         yield
     except PoolError as error:
-        raise type(error)(error.what, error.where or order.where, error.remedy) from None
+        if not (order.optional and isinstance(error, EmptyPoolError)):
+            raise type(error)(error.what, error.where or order.where, error.remedy) from None
 
 
 def _named(orders: Sequence[PoolOrder]) -> list[tuple[PoolOrder, str]]:
@@ -380,29 +377,22 @@ def _select_sharing(
 ) -> list[Pool]:
     """Select all pools, then split what none of them holds, once for all."""
     chosen: dict[str, tuple[int, ...]] = {}
-    grounds: dict[str, Ground] = {}
+    selected: list[tuple[PoolOrder, str, Ground]] = []
     for order, name in _named(orders):
-        rng = stream(seed, "pool", name)
-        grounds[name] = Ground(corpus, vectors, dict(chosen), rng, persons)
-        try:
-            with _located(order):
-                chosen[name] = tuple(_select(order, name, grounds[name]))
-        except EmptyPoolError:
-            if not order.optional:
-                raise
+        ground = Ground(corpus, vectors, dict(chosen), stream(seed, "pool", name), persons)
+        with _located(order):
+            chosen[name] = tuple(_select(order, name, ground))
+            selected.append((order, name, ground))
     _check_some(chosen, corpus)
     every = sorted({target for targets in chosen.values() for target in targets})
     whole = split(corpus, SHARED, every, auxiliary=auxiliary, seed=seed, persons=persons)
     pools = []
-    for order, name in _named(orders):
-        if name not in chosen:
-            continue
-        targets = chosen[name]
-        asked = None
+    for order, name, ground in selected:
+        targets, asked = chosen[name], None
         if persons is not None and whole.persons is not None:
             asked = replace(whole.persons, targets=persons.of(targets))
         with _located(order):
-            origins = order.rule.origins(targets, grounds[name]) or (name,) * len(targets)
+            origins = order.rule.origins(targets, ground) or (name,) * len(targets)
             pool = replace(whole, name=name, targets=targets, origins=tuple(origins), persons=asked)
             pools.append(_with_written(pool, order.rule, corpus, seed))
     return pools

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -267,10 +268,12 @@ def look_at(setup: Setup, unit: ObservationUnit) -> int:
     for who in unit.looks:
         targets = targets_in(setup, who.pool).blocks()[who.block]
         observation = last_observation(setup, unit.looks[0].pool, unit.observed)
-        for member, key in evidence_keys(setup, targets, unit.observed.key):
-            if member.name in who.families:
+        keys = evidence_keys(setup, targets, unit.observed.key)
+        wanted = [(member, key) for member, key in keys if member.name in who.families]
+        for _, of_view in groupby(wanted, key=lambda pair: pair[0].view):
+            for member, key in of_view:
                 put_evidence(setup.store, key, look(member, targets, observation, counts=True))
-        put_away(setup, who.pool, targets, observation)
+            put_away(setup, who.pool, targets, observation)
     return 1
 
 

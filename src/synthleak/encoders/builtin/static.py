@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -40,30 +40,30 @@ class Static(Encoder):
         """
         from scipy.sparse import csr_array
 
-        tokenizer, table = _load()
+        _, table = _load()
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for start in range(0, len(texts), _CHUNK):
-            part = list(texts[start : start + _CHUNK])
-            ids = [e.ids for e in tokenizer.encode_batch_fast(part, add_special_tokens=False)]
+        for number, ids in enumerate(_token_ids(texts)):
             counts = np.fromiter(map(len, ids), np.int64, len(ids))
             ends = np.concatenate([[0], counts.cumsum()])
             tokens = np.fromiter(chain.from_iterable(ids), np.int32, ends[-1])
             ones = np.ones(len(tokens), dtype=np.float32)
             sums: Vectors = csr_array((ones, tokens, ends), shape=(len(ids), len(table))) @ table
+            start = number * _CHUNK
             vectors[start : start + _CHUNK] = sums / np.maximum(counts, 1)[:, None]
         return vectors
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return how many tokens each text has, by this encoder's tokenizer."""
+    return np.array([len(row) for ids in _token_ids(texts) for row in ids], dtype=np.int64)
+
+
+def _token_ids(texts: Sequence[str]) -> Iterator[list[list[int]]]:
+    """Yield the tokens of some texts at a time."""
     tokenizer, _ = _load()
-    counts = np.zeros(len(texts), dtype=np.int64)
     for start in range(0, len(texts), _CHUNK):
-        batch = tokenizer.encode_batch_fast(
-            list(texts[start : start + _CHUNK]), add_special_tokens=False
-        )
-        counts[start : start + len(batch)] = [len(encoding.ids) for encoding in batch]
-    return counts
+        part = list(texts[start : start + _CHUNK])
+        yield [e.ids for e in tokenizer.encode_batch_fast(part, add_special_tokens=False)]
 
 
 @lru_cache(maxsize=1)

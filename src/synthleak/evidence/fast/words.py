@@ -1,4 +1,4 @@
-"""Words and word pairs of targets and texts as numbers, made once for all lexical proxies.
+"""Words, word pairs and n-grams of targets and texts as numbers, made once for all lexical proxies.
 
 Words are numbered while the texts are cut up, so that no list of words is kept. BM25's weights and
 the frequencies of word pairs depend on the texts alone and are computed once for all targets.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -95,6 +95,18 @@ def ragged(rows: Iterable[Sequence[int]]) -> Ragged:
     return Ragged(np.array(flat, dtype=np.int64), starts.astype(np.int64))
 
 
+def places(keys: Ints, wanted: Ints) -> Ints:
+    """Return where each wanted key stands among sorted keys; -1 for those that do not.
+
+    >>> places(np.array([2, 7]), np.array([7, 3])).tolist()
+    [1, -1]
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)
+
+
 def presence(wanted: Ints, texts: Ragged, rows: Sequence[int] | Ints) -> NDArray[np.bool_]:
     """Say which of the `wanted` values (distinct, none negative) occur in each of these rows.
 
@@ -166,39 +178,31 @@ class WordIndex:
             order = np.argsort(keys, kind="stable")
             keys, owners = keys[order], owners[inside[order]]
             # A pair that a text has twice counts once: its owners stand in order.
-            once = np.ones(len(keys), dtype=np.int64)
-            once[1:] = (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])
-            pairs, frequency = _summed(
-                np.concatenate([pairs, keys]), np.concatenate([frequency, once])
-            )
+            first = np.diff(keys, prepend=-1) != 0
+            once = first | (np.diff(owners, prepend=-1) != 0)
+            starts = np.flatnonzero(first)
+            counts = np.add.reduceat(once, starts, dtype=np.int64) if len(starts) else starts
+            place = places(pairs, keys[starts])
+            new = place < 0
+            frequency[place[~new]] += counts[~new]
+            at = np.searchsorted(pairs, keys[starts[new]])
+            pairs = np.insert(pairs, at, keys[starts[new]])
+            frequency = np.insert(frequency, at, counts[new])
         return pairs, frequency
 
     def pair_frequency(self, first: Ints, second: Ints) -> Ints:
         """Return in how many texts each pair of words occurs; words of no text are negative."""
-        keys, frequency = self._pairs
-        if not len(keys):
-            return np.zeros(len(first), dtype=np.int64)
-        wanted = first * len(self.vocabulary) + second
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        known = (keys[place] == wanted) & (first >= 0) & (second >= 0)
-        return np.where(known, frequency[place], 0)
+        pairs, frequency = self._pairs
+        place = places(pairs, first * len(self.vocabulary) + second)
+        known = np.flatnonzero((place >= 0) & (first >= 0) & (second >= 0))
+        counts = np.zeros(len(first), dtype=np.int64)
+        counts[known] = frequency[place[known]]
+        return counts
 
     def numbers_of(self, vocabulary: Mapping[str, int]) -> Ints:
         """Return the numbers of other words, in the order of their own; -1 for a new one."""
         numbers = map(self.vocabulary.get, vocabulary)
         return np.fromiter((-1 if n is None else n for n in numbers), np.int64, len(vocabulary))
-
-
-def _summed(keys: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Return the different keys, sorted, and the sum of the counts of each.
-
-    >>> _summed(np.array([7, 2, 7]), np.array([1, 1, 4]))
-    (array([2, 7]), array([1, 5]))
-    """
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[starts], np.add.reduceat(counts, starts) if len(starts) else starts
 
 
 @cached
@@ -264,8 +268,8 @@ class TargetPairs:
     def find(self, texts: Ragged) -> Ragged:
         """Return the pairs of each text that occur in a target."""
         keys = pair_keys(texts, self.known)
-        place = np.minimum(np.searchsorted(self.keys, keys.values), len(self.keys) - 1)
-        return Ragged(place, keys.starts).keep(self.keys[place] == keys.values)
+        place = places(self.keys, keys.values)
+        return Ragged(place, keys.starts).keep(place >= 0)
 
     def has_end(self, pairs: Ints) -> NDArray[np.bool_]:
         """Say which pairs hold the begin or the end of a text."""
@@ -303,3 +307,113 @@ def pair_keys(rows: Ragged, known: int) -> Ragged:
     second[starts[1:] - 1] = known + 1
     known_both = (first >= 0) & (second >= 0)
     return Ragged(np.where(known_both, first * (known + 2) + second, -1), starts)
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """The different n-grams of targets, n = 1 to `len(keys) + 1`.
+
+    `rows` holds the n-grams of each target, every one once, in the order in which they first occur:
+    it is the same for equal texts. An n-gram of n ≥ 2 is known by its first n - 1 symbols and its
+    last one: `keys[n - 2]`, sorted.
+    """
+
+    rows: Ragged
+    vocabulary: Mapping[str, int] = field(repr=False)  # words of private texts
+    keys: tuple[Ints, ...]
+
+    @cached_property
+    def ends(self) -> Ints:
+        """The number of n-grams up to each n: those of n = 1 come first."""
+        return np.cumsum([len(self.vocabulary), *map(len, self.keys)])
+
+    def frequencies(self, symbols: Ragged, vocabulary: Mapping[str, int]) -> Ints:
+        """Return in how many texts each n-gram occurs.
+
+        Args:
+            symbols: the symbols of each text.
+            vocabulary: the number of each symbol in `symbols`.
+        """
+        known = np.fromiter(
+            (self.vocabulary.get(symbol, -1) for symbol in vocabulary), np.int64, len(vocabulary)
+        )
+        sizes = np.diff(self.ends, prepend=0).tolist()
+        counts = [np.zeros(size, dtype=np.int64) for size in sizes]
+        for part in symbols.parts():
+            texts = Ragged(known[part.values], part.starts)
+            grams_by_length = _walk(texts, len(self.vocabulary), self.keys)
+            for total, grams in zip(counts, grams_by_length, strict=True):
+                total[:] += _texts_with(grams, texts.owners, len(total))
+        return np.concatenate(counts)
+
+
+def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) -> Ngrams:
+    """Return the different n-grams of the targets.
+
+    Args:
+        targets: the targets.
+        cut: turns a text into its symbols, in their order.
+        longest: the largest n.
+
+    >>> found = ngrams(Targets(["a b a b"], list), str.split, 2)
+    >>> found.ends.tolist(), found.rows[0].tolist()  # a, b, ab, ba
+    ([2, 4], [0, 1, 2, 3])
+    """
+    symbols, vocabulary = number(map(cut, targets.texts))
+    keys: list[Ints] = []
+    grams = symbols.values.astype(np.int64)
+    parts, before = [grams], len(vocabulary)
+    for n in range(2, longest + 1):
+        extended = _extended(grams, symbols, n, len(vocabulary))
+        names = np.unique(extended[extended >= 0])
+        grams = places(names, extended)
+        keys.append(names)
+        parts.append(np.where(grams < 0, -1, grams + before))
+        before += len(names)
+    # By target, then n, then place: the first of equal ones stays.
+    owners = np.tile(symbols.owners, longest)
+    flat = np.concatenate(parts)
+    there = np.flatnonzero(flat >= 0)
+    there = there[np.argsort(owners[there], kind="stable")]
+    _, first = np.unique(owners[there] * max(before, 1) + flat[there], return_index=True)
+    there = there[np.sort(first)]
+    lengths = np.bincount(owners[there], minlength=len(targets))
+    rows = Ragged(flat[there], np.concatenate([[0], np.cumsum(lengths)]))
+    return Ngrams(rows, vocabulary, tuple(keys))
+
+
+def _walk(texts: Ragged, size: int, keys: Sequence[Ints]) -> list[Ints]:
+    """Return the n-gram at each place, for n = 1 and so on; -1 for one that no target has."""
+    grams_by_length = [texts.values]
+    for n, names in enumerate(keys, start=2):
+        grams_by_length.append(places(names, _extended(grams_by_length[-1], texts, n, size)))
+    return grams_by_length
+
+
+def _extended(grams: Ints, texts: Ragged, n: int, size: int) -> Ints:
+    """Return the key of the n-gram at each place, from the (n - 1)-gram there; -1 for none."""
+    keys = np.full(len(grams), -1, dtype=np.int64)
+    inside = np.flatnonzero(grams[: max(len(grams) - n + 1, 0)] >= 0)
+    last = texts.values[inside + n - 1]
+    ends = texts.starts[1:][texts.owners[inside]]
+    fits = (last >= 0) & (inside + n <= ends)
+    keys[inside[fits]] = grams[inside[fits]] * size + last[fits]
+    return keys
+
+
+def _texts_with(grams: Ints, owners: Ints, size: int) -> Ints:
+    """Return how many texts hold each n-gram; several times in one text count once."""
+    there = np.flatnonzero(grams >= 0)
+    cells = distinct(owners[there] * max(size, 1) + grams[there])
+    return np.bincount(cells % max(size, 1), minlength=size)[:size]
+
+
+def distinct(values: Ints) -> Ints:
+    """Return the different values, sorted: faster than `np.unique`, which hashes them.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    values = np.sort(values)
+    different: Ints = values[np.diff(values, prepend=-1) != 0]
+    return different

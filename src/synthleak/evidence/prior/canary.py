@@ -14,8 +14,7 @@ from pydantic import Field
 
 from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
 from synthleak.evidence.fast.grams import Naming, ahead
-from synthleak.evidence.fast.nearest import top_cosines
-from synthleak.evidence.fast.neighbours import top_mean
+from synthleak.evidence.fast.nearest import top_cosines, top_mean
 from synthleak.evidence.fast.words import Ragged, target_words, words
 from synthleak.evidence.observation import Ints
 

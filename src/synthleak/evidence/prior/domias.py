@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
-from synthleak.evidence.fast.density import Gaussian, gaussian_of
+from synthleak.evidence.fast.nearest import Gaussian, gaussian_of
 
 _MEANINGS = {
     "g": "log p_G(x) - log p_R(x), Ledoit–Wolf Gaussians",

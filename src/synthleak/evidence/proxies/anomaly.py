@@ -7,8 +7,7 @@ import numpy as np
 from synthleak.core.seeds import stream
 from synthleak.evidence import Floats, Observation, Targets, family
 from synthleak.evidence.fast.forest import fit_forest
-from synthleak.evidence.fast.nearest import nearest
-from synthleak.evidence.fast.neighbours import within
+from synthleak.evidence.fast.nearest import nearest, within
 
 MOST = 10.0
 

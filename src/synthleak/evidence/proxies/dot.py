@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.nearest import nearest
-from synthleak.evidence.fast.neighbours import top_mean
+from synthleak.evidence.fast.nearest import nearest, top_mean
 
 
 @family(

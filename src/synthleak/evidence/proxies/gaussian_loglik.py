@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.density import fit_gaussian
+from synthleak.evidence.fast.nearest import fit_gaussian
 
 
 @family(

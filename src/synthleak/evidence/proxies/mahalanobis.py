@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthleak.evidence import Floats, Observation, Targets, family
-from synthleak.evidence.fast.density import fit_gaussian
-from synthleak.evidence.fast.nearest import nearest_mahalanobis
+from synthleak.evidence.fast.nearest import fit_gaussian, nearest_mahalanobis
 
 
 @family(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ from pydantic import Field
 from synthleak.core.errors import CorpusError, PoolError
 from synthleak.core.seeds import digest
 from synthleak.core.validation import DataPath, nearest_column
-from synthleak.corpus.files import delimited_rows, open_lines
-from synthleak.corpus.readers.jsonl import json_object
+from synthleak.corpus.files import open_lines
+from synthleak.corpus.sources import numbered_rows
 from synthleak.pools.selection import Filter, Ground, rules
 
 
@@ -53,21 +53,14 @@ class Ids(Filter):
 
 
 def _names(path: Path, field: str) -> Iterator[str]:
-    kind = Path(path.name.lower().removesuffix(".gz")).suffix
-    if kind in (".csv", ".tsv"):
-        delimiter, quote = (",", '"') if kind == ".csv" else ("\t", "")
-        for line, row in delimited_rows(path, delimiter=delimiter, quote=quote, key="pool.path"):
-            yield str(_column(row, field, f"{path}, line {line}")).strip()
-    elif kind == ".jsonl":
-        for line, text in open_lines(path, key="pool.path"):
-            if text.strip():
-                where = f"{path}, line {line}"
-                yield str(_column(json_object(text, where), field, where)).strip()
+    if Path(path.name.lower().removesuffix(".gz")).suffix in (".csv", ".tsv", ".jsonl"):
+        for _, where, row in numbered_rows(path, text=field, key="pool.path"):
+            yield str(_column(row, field, where)).strip()
     else:
         yield from (text.strip() for _, text in open_lines(path, key="pool.path"))
 
 
-def _column(row: dict[str, Any], field: str, where: str) -> Any:
+def _column(row: Mapping[str, Any], field: str, where: str) -> Any:
     if row.get(field) is None:
         raise CorpusError(
             f"there is no field {field!r}", where, f"set pool.field ({nearest_column(field, row)})"
