@@ -9,13 +9,15 @@ from synthleak.core.seeds import stream
 from synthleak.metrics.exposure import member_p_values
 from synthleak.metrics.member_comparison import (
     PoolComparison,
+    SortedPoolComparison,
     crossfit,
     fold_aucs,
+    folded,
+    signal_folds,
     split_folds,
     wins_of,
 )
 from synthleak.metrics.membership import Assignment, ranks_of
-from synthleak.metrics.sorted_comparison import SortedPoolComparison, folded, signal_folds
 
 GROUPS = [np.arange(3), np.arange(3, 6), np.arange(6)]
 

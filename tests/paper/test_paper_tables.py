@@ -16,15 +16,19 @@ import pytest
 from support.paper_material import BUDGETS, CORPORA, GENERATORS, invented
 from synthleak.core.errors import UserError
 from synthleak.evidence import families
-from synthleak.paper.tables.formats import (
+from synthleak.paper.tables.layout import Entry, Table
+from synthleak.paper.tables.write import (
+    TABLES,
+    Tables,
+    check_names,
     csv_table,
+    files,
     latex_table,
     latex_text,
+    make_tables,
     markdown_cell,
     markdown_table,
 )
-from synthleak.paper.tables.layout import Entry, Table
-from synthleak.paper.tables.write import TABLES, Tables, check_names, files, make_tables
 
 HOSTILE = ("a_b&c%d#e$f", r"{g}~h^i\input{/etc/passwd}", "|<j>*`k` [l] “m” é 你🙂")
 EVERYTHING = tuple(TABLES)

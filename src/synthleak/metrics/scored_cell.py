@@ -12,9 +12,13 @@ from synthleak.calibration import Scores
 from synthleak.core.seeds import Part, digest, stream
 from synthleak.core.spec import GameSection
 from synthleak.evidence.observation import Floats
-from synthleak.metrics.member_comparison import MemberComparison, PoolComparison
+from synthleak.metrics.member_comparison import (
+    MANY,
+    MemberComparison,
+    PoolComparison,
+    SortedPoolComparison,
+)
 from synthleak.metrics.membership import Assignment, assignment_of, coins_of, redraw_assignments
-from synthleak.metrics.sorted_comparison import MANY, SortedPoolComparison
 from synthleak.metrics.types import Bools, Groups, Ints, Rng
 from synthleak.metrics.verdict_statistics import (
     FEW_OTHERS,

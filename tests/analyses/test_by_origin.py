@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from support.oracles.by_origin import rate, shared, wins
-from synthleak.core.spec import GameSection
-from synthleak.metrics.by_origin import (
+from synthleak.analyses.gaps import (
     RanksByKind,
     against_own,
     against_redraws,
     by_kind,
     origin_measurements,
 )
+from synthleak.core.spec import GameSection
 from synthleak.metrics.membership import Assignment, assignment_of, ranks_of
 from synthleak.plan import designs
 from synthleak.pools import Pool
