@@ -29,7 +29,7 @@ from synthleak.core.cell import LEVEL
 from synthleak.core.seeds import stream
 from synthleak.core.text import entities, tokens
 from synthleak.corpus.corpus import Corpus
-from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.encoder import Vectors, at_unit_length
 from synthleak.evidence.fast.words import number
 from synthleak.evidence.observation import Floats
 from synthleak.evidence.table import starts_of
@@ -56,7 +56,7 @@ def record_attributes(
     Vectors are scaled to length 1, as the pool rule `outlier` scales them: an outlier by the rule
     is an outlier by the attribute.
     """
-    units = _unit(vectors().astype(np.float64))
+    units = at_unit_length(vectors().astype(np.float64))
     words = [tokens(corpus.all_records[position].text) for position in pool.asked]
     known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
     targets = units[list(pool.asked)]
@@ -82,11 +82,7 @@ def record_attributes(
 
 
 def nearest_cosine(rows: Floats, others: Floats) -> Floats:
-    return np.asarray((_unit(rows) @ _unit(others).T).max(axis=1))
-
-
-def _unit(vectors: Floats) -> Floats:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+    return np.asarray((at_unit_length(rows) @ at_unit_length(others).T).max(axis=1))
 
 
 def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synthleak.core.text import tokens
 from synthleak.corpus.corpus import Corpus, Labels
 from synthleak.encoders.builtin.static import count_tokens
-from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.encoder import Vectors, at_unit_length
 
 TOKENIZER = "tokenizer of the encoder static (WordLlama)"
 _BANDS = ((1, 1), (2, 3), (4, 10), (11, 100), (101, None))
@@ -151,8 +151,7 @@ def near_duplicates(vectors: Vectors, threshold: float = THRESHOLD) -> NDArray[n
     >>> near_duplicates(np.array([[1, 0], [2, 0.1], [0, 1], [0, 0]], dtype=np.float32)).tolist()
     [True, True, False, False]
     """
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    unit = at_unit_length(vectors)
     near = np.zeros(len(unit), dtype=bool)
     for top in range(0, len(unit), _TALL):
         rows = unit[top : top + _TALL]

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from synthleak.core.seeds import digest
 from synthleak.core.store import Store, discard, fetch, name_of
 
 Vectors = NDArray[np.float32]
+F = TypeVar("F", bound=np.floating)
 
 _PACK = 4096
 """Texts in a pack: the most that an interruption loses, and that is read to find one vector."""
@@ -65,6 +66,13 @@ class Encoder(Plugin):
 
 
 encoders: PluginRegistry[Encoder] = PluginRegistry("encoder", "synthleak.encoders.builtin")
+
+
+def at_unit_length(vectors: NDArray[F]) -> NDArray[F]:
+    """Return vectors scaled to length 1; a zero vector stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[F] = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return unit
 
 
 def package_folder(package: str, *files: str) -> Path | None:

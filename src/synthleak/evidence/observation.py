@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthleak.core.errors import ContractError
 from synthleak.core.seeds import digest
 from synthleak.core.text import fold, tokens
-from synthleak.encoders.encoder import Vectors
+from synthleak.encoders.encoder import Vectors, at_unit_length
 
 T = TypeVar("T")
 S = TypeVar("S", bound="TextSet")
@@ -86,11 +86,7 @@ class TextSet:
     @cached_property
     def directions(self) -> Floats:
         """The vectors at unit length; a zero vector stays zero."""
-        norms = np.linalg.norm(self.vectors, axis=1, keepdims=True)
-        unit: Floats = np.divide(
-            self.vectors, norms, out=np.zeros_like(self.vectors), where=norms > 0
-        )
-        return unit
+        return at_unit_length(self.vectors)
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Floats]]:
         """Yield which rows, and their vectors in double precision: all of many take memory.

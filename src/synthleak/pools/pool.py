@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -147,16 +147,6 @@ class Pool:
 @cache
 def _adapter() -> TypeAdapter[Pool]:
     return TypeAdapter(Pool)
-
-
-def describe(pool: Pool) -> dict[str, Any]:
-    """Return the sizes of a pool for a table."""
-    return {
-        "pool": pool.name,
-        "targets": len(pool.targets),
-        "candidates": len(pool.candidates),
-        "auxiliary": len(pool.auxiliary),
-    }
 
 
 FEW_TORN = 0.05

@@ -35,7 +35,7 @@ from synthleak.corpus.statistics import (
 )
 from synthleak.encoders.encoder import Vectors
 from synthleak.plan.plan import EVERY_ROUND, Plan
-from synthleak.pools.pool import Overlap, Pool, describe, overlaps_of
+from synthleak.pools.pool import Overlap, Pool, overlaps_of
 
 Row = dict[str, Any]
 
@@ -223,10 +223,17 @@ def _near(inputs: Inputs, vectors: Callable[[], Vectors]) -> NearDuplicates:
 
 def _pool_rows(inputs: Inputs, pools: Mapping[str, Pool]) -> list[dict[str, Any]]:
     """Return a row per pool; one that was left out is empty."""
-    empty = {"candidates": None, "auxiliary": None}
     return [
-        {"pool": name, "rule": order.rule.kind}
-        | (describe(pools[name]) if name in pools else {"targets": 0, **empty})
-        for order in inputs.plugins.orders
-        for name in order.names()
+        {
+            "pool": name,
+            "rule": order.rule.kind,
+            "targets": len(pool.targets) if pool else 0,
+            "candidates": len(pool.candidates) if pool else None,
+            "auxiliary": len(pool.auxiliary) if pool else None,
+        }
+        for order, name, pool in (
+            (order, name, pools.get(name))
+            for order in inputs.plugins.orders
+            for name in order.names()
+        )
     ]

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from synthleak.core.text import char_grams, tokens
 from synthleak.encoders import Encoder, Vectors, encoders
+from synthleak.encoders.encoder import at_unit_length
 
 
 @encoders.register("hashing", version=1)
@@ -31,9 +32,7 @@ class Hashing(Encoder):
             for feature in [*tokens(text), *sorted(char_grams(text, 3))]:
                 position, sign = _slot(feature, self.dimensions)
                 vectors[row, position] += sign
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: Vectors = np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return unit
+        return at_unit_length(vectors)
 
 
 @lru_cache(maxsize=100_000)

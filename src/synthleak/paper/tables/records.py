@@ -70,8 +70,7 @@ def _spread_part(rows: Sequence[VulnerabilityRow], prefix: str, name: str) -> la
                 few, many = min(counts), max(counts)
                 text = str(few) if few == many else f"{few}–{many}"
                 count = lay.entry(text, values={"fewest": few, "most": many})
-                write = _spread_of_paper if prefix else _spread
-                entries = [write(row, cells[0]) for row in cells]
+                entries = [_spread(row, cells[0], prefix) for row in cells]
                 lines.append(lay.Row((generator, label), (count, *entries)))
         blocks.append(lay.Block(lines))
     first, *others = budgets
@@ -96,36 +95,30 @@ def shade(s10: float, open_s10: float | None) -> lay.Shade | None:
     return "topheavy", max(FAINTEST, round(DEEPEST * excess / FARTHEST))
 
 
-def _spread(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> lay.Entry:
-    if row is None or row.positive_share is None:
+def _spread(
+    row: VulnerabilityRow | None, without: VulnerabilityRow | None, prefix: str
+) -> lay.Entry:
+    """Write the positive share and S10; the paper's V has no bands."""
+    share = None if row is None else getattr(row, f"{prefix}positive_share")
+    if row is None or share is None:
         return lay.NOTHING
-    share = lay.percent(row.positive_share)
-    if row.s10 is None:
-        return lay.entry(f"{share} / –", values={"positive_share": row.positive_share})
-    return lay.entry(
-        f"{share} / {lay.percent(row.s10)}",
-        *([CONCENTRATED] if row.concentrated == "yes" else []),
-        values={
-            **lay.values_of(row, "positive_share s10 null_s10_high even_s10_high"),
-            "p_null": row.s10_p_null,
-            "p_even": row.s10_p_even,
-            "concentrated": row.concentrated,
-        },
-        shade=None if without is None else shade(row.s10, without.s10),
-        faint=not lay.significant(row.s10_p_null),
-    )
-
-
-def _spread_of_paper(row: VulnerabilityRow | None, without: VulnerabilityRow | None) -> lay.Entry:
-    """Write the same of the paper's V, which has no bands."""
-    if row is None or row.paper_positive_share is None:
-        return lay.NOTHING
-    share = lay.percent(row.paper_positive_share)
+    s10, text = getattr(row, f"{prefix}s10"), lay.percent(share)
     values = lay.values_of(row, "paper_positive_share paper_s10 paper_mean_abs_v")
-    if row.paper_s10 is None:
-        return lay.entry(f"{share} / –", values=values)
-    deeper = None if without is None else shade(row.paper_s10, without.paper_s10)
-    return lay.entry(f"{share} / {lay.percent(row.paper_s10)}", values=values, shade=deeper)
+    if not prefix:
+        bands = "" if s10 is None else " s10 null_s10_high even_s10_high"
+        values = lay.values_of(row, f"positive_share{bands}")
+    if s10 is None:
+        return lay.entry(f"{text} / –", values=values)
+    if not prefix:
+        values |= {"p_null": row.s10_p_null, "p_even": row.s10_p_even}
+        values |= lay.values_of(row, "concentrated")
+    return lay.entry(
+        f"{text} / {lay.percent(s10)}",
+        *([CONCENTRATED] if not prefix and row.concentrated == "yes" else []),
+        values=values,
+        shade=None if without is None else shade(s10, getattr(without, f"{prefix}s10")),
+        faint=not prefix and not lay.significant(row.s10_p_null),
+    )
 
 
 def attributes(source: Source) -> lay.Table:

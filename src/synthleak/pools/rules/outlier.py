@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
+from synthleak.encoders.encoder import at_unit_length
 from synthleak.pools.selection import Filter, Ground, mean_ranks, rules
 
 
@@ -37,8 +38,7 @@ class Outlier(Filter):
         """
         vectors = ground.vectors().astype(np.float64)
         if self.unit:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+            vectors = at_unit_length(vectors)
         distance = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
         chosen = distance > np.percentile(distance, self.percentile)
         measures = [distance]
