@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from synthleak.audit.steps import observations
+from synthleak.audit.steps.observations import Look, ObservationUnit, Observed, look_at
 from synthleak.core.seeds import stream
 from synthleak.corpus.readers.demo import Demo
 from synthleak.encoders.builtin.hashing import Hashing
@@ -47,6 +52,7 @@ def test_every_proxy_sees_the_same_in_a_large_observation(
     whole = values()
     monkeypatch.setattr(observation, "LARGE", 50)
     monkeypatch.setattr(nearest, "TILE", 40)
+    monkeypatch.setattr(nearest, "CHUNK", 50)
     monkeypatch.setattr(retrieval, "TILE", 60)
     monkeypatch.setattr(retrieval, "_WAITING", 500)
     monkeypatch.setattr(words, "CHUNK", 30)
@@ -124,6 +130,7 @@ def test_texts_of_a_large_observation_meet_its_sample(
     monkeypatch.setattr(observation, "LARGE", 60)
     monkeypatch.setattr(nearest, "SAMPLE", 60)
     monkeypatch.setattr(nearest, "_ROWS", at_once)
+    monkeypatch.setattr(nearest, "CHUNK", at_once)
     seen = Observation([f"{number:03}" for number in range(len(vectors))], lambda texts: vectors)
     rows = nearest.sample_rows(seen)
     assert len(rows) == len(set(rows.tolist())) == 60
@@ -196,3 +203,20 @@ def test_first_ranked_is_the_start_of_a_stable_sort() -> None:
         values = rng.integers(0, 6, size=60).astype(float)
         expected = np.argsort(values, kind="stable")[:count]
         assert first_ranked(values, count).tolist() == expected.tolist()
+
+
+def test_word_tables_of_a_block_are_dropped_before_vectors_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    members, blocks = chosen_families("all"), SimpleNamespace(blocks=lambda: [None, None])
+    monkeypatch.setattr(observations, "targets_in", lambda setup, pool: blocks)
+    monkeypatch.setattr(observations, "last_observation", lambda setup, pool, seen: None)
+    monkeypatch.setattr(observations, "evidence_keys", lambda *_: [(m, m.name) for m in members])
+    monkeypatch.setattr(observations, "look", lambda member, *_, **__: done.append(member.view))
+    monkeypatch.setattr(observations, "put_evidence", lambda *_: None)
+    monkeypatch.setattr(observations, "put_away", lambda *_: done.append("put away"))
+    names = tuple(member.name for member in members)
+    unit = ObservationUnit(Observed("key"), (Look("pool", names, block=1),))
+    look_at(SimpleNamespace(store=None), unit)
+    assert [key for key, _ in groupby(done)] == ["lexical", "put away", "embedding", "put away"]
