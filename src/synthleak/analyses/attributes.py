@@ -30,8 +30,8 @@ from synthleak.core.seeds import stream
 from synthleak.core.text import entities, tokens
 from synthleak.corpus.corpus import Corpus
 from synthleak.encoders.encoder import Vectors, at_unit_length
-from synthleak.evidence.fast.words import number
-from synthleak.evidence.observation import Floats
+from synthleak.evidence.fast.words import Ragged, WordIndex, number
+from synthleak.evidence.observation import Floats, Ints
 from synthleak.evidence.table import starts_of
 from synthleak.metrics.measurements import known
 from synthleak.metrics.profile import FEWEST
@@ -57,18 +57,16 @@ def record_attributes(
     is an outlier by the attribute.
     """
     units = at_unit_length(vectors().astype(np.float64))
-    words = [tokens(corpus.all_records[position].text) for position in pool.asked]
-    known = [tokens(corpus.records[p].text) for p in (*pool.candidates, *pool.auxiliary)]
+    texts = [corpus.all_records[position].text for position in pool.asked]
+    known = [corpus.records[p].text for p in (*pool.candidates, *pool.auxiliary)]
+    lengths = [len(tokens(text)) for text in texts]
     targets = units[list(pool.asked)]
     columns: tuple[Sequence[float] | Floats, ...] = (
-        [len(row) for row in words],
+        lengths,
         np.linalg.norm(targets - units[: len(corpus)].mean(axis=0), axis=1),
         nearest_cosine(targets, units[list(pool.candidates)]),
-        rare_bigram_density(words, known),
-        [
-            len(entities(corpus.all_records[position].text)) / max(len(row), 1)
-            for position, row in zip(pool.asked, words, strict=True)
-        ],
+        rare_bigram_density(texts, known),
+        [len(entities(text)) / max(n, 1) for text, n in zip(texts, lengths, strict=True)],
     )
     names = [corpus.all_records[position].id for position in pool.targets]
     if pool.persons is not None:
@@ -85,34 +83,32 @@ def nearest_cosine(rows: Floats, others: Floats) -> Floats:
     return np.asarray((at_unit_length(rows) @ at_unit_length(others).T).max(axis=1))
 
 
-def rare_bigram_density(texts: Sequence[Sequence[str]], known: Sequence[Sequence[str]]) -> Floats:
+def rare_bigram_density(texts: Sequence[str], known: Sequence[str]) -> Floats:
     """Return the share of each text's word bigrams that are rare among the `known` texts.
 
     Rare is a document frequency at or below the 10th percentile, every occurrence of a bigram
     counting once; a bigram that no known text has is rare. A text without bigrams has none rare.
 
-    >>> known = [["a", "b"]] * 9 + [["b", "c"]]
-    >>> rare_bigram_density([["a", "b", "c"], ["c", "a"], ["a"]], known).tolist()
+    >>> rare_bigram_density(["a b c", "c a", "a"], ["a b"] * 9 + ["b c"]).tolist()
     [0.5, 1.0, 0.0]
     """
-    rows, vocabulary = number([*known, *texts])
-    starts = np.flatnonzero(rows.owners[:-1] == rows.owners[1:])
-    keys, owners = (
-        rows.values[starts] * len(vocabulary) + rows.values[starts + 1],
-        rows.owners[starts],
-    )
-    background = owners < len(known)
-    names, place = np.unique(keys, return_inverse=True)
-    pairs = np.unique(owners[background] * len(names) + place[background])
-    frequency = np.bincount(pairs % max(len(names), 1), minlength=len(names))
-    occurrences = frequency[place[background]]
-    limit = 0
+    index = WordIndex(known)
+
+    def frequencies(rows: Ragged) -> tuple[Ints, Ints]:
+        """Return how many known texts have each bigram, and where it stands."""
+        words, owners = rows.values.astype(np.int64), rows.owners
+        first = np.flatnonzero(owners[:-1] == owners[1:])
+        return index.pair_frequency(words[first], words[first + 1]), owners[first]
+
+    occurrences, limit = frequencies(index.words)[0], 0
     if len(occurrences):
         last = max(0, int(np.ceil(RARE_QUANTILE * len(occurrences))) - 1)
         limit = int(np.partition(occurrences, last)[last])
-    asked = owners[~background] - len(known)
-    rare = np.bincount(asked, frequency[place[~background]] <= limit, minlength=len(texts))
-    return np.asarray(rare / np.maximum(np.bincount(asked, minlength=len(texts)), 1))
+    rows, vocabulary = number(map(tokens, texts))
+    numbers = index.numbers_of(vocabulary)[rows.values]
+    frequency, owners = frequencies(Ragged(numbers, rows.starts))
+    rare = np.bincount(owners, frequency <= limit, minlength=len(texts))
+    return np.asarray(rare / np.maximum(np.bincount(owners, minlength=len(texts)), 1))
 
 
 @dataclass(frozen=True)

@@ -248,9 +248,7 @@ def lone_epsilon(
 ) -> EpsilonBound:
     """Test a claim and bound ε by `scores[instance, signal]` of each instance's designated target.
 
-    Signal and threshold are chosen on a reserved 40% of instances (fewer of more than 500),
-    stratified by membership; the rest is counted. Choosing on counted instances would invalidate
-    both.
+    Choosing on counted instances would invalidate both: a part is reserved for it.
     """
     method = "one trial per instance, choices on a reserved part"
     reserved = np.zeros(len(member), dtype=np.bool_)
@@ -298,13 +296,10 @@ def _reserved_of(side: int, trials: int) -> int:
 
 
 def _best_rule(scores: Floats, member: Bools, promise: Promise) -> tuple[int, float]:
-    """Return the signal and threshold to count by.
+    """Return the signal and threshold to count by (docs/method.md §8.9, reserved part).
 
     A threshold has the smallest p of its signal, ties by TPR − FPR, then by order, and lies halfway
-    between two scores, so that it favours neither side. Of the signals whose p is nearly the
-    smallest the one is taken whose members are farthest from the others: few trials hardly tell
-    signals apart by p. Where nothing is claimed, and a bound alone is measured, it is the first of
-    the best.
+    between two scores, so that it favours neither side.
     """
     table = lone_p_values(int(member.sum()), int((~member).sum()), promise.aim)
     qualities, thresholds = [], []
@@ -413,10 +408,8 @@ def cohort_epsilon(
 ) -> EpsilonBound:
     """Test a claim and bound ε by `values[instance, target, signal]` and `coins[instance, target]`.
 
-    On half of the instances (fewer of more than 400 coins; of the records, if there is one
-    instance) the signal, the scale and the number of guesses are chosen; the rest is guessed and
-    counted. `order` ranks the targets by their content: it decides which records are reserved, and
-    between equal scores. Neither it nor `rng` may know a coin.
+    `order` ranks the targets by their content: it decides which records are reserved, and between
+    equal scores. Neither it nor `rng` may know a coin.
     """
     reserved = _reserved(coins.shape, order, rng)
     counted, delta = int((~reserved).sum()), promise.delta

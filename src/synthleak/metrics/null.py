@@ -1,10 +1,7 @@
-"""The one verdict: max-T within a statistic, min-P across statistics (docs/method.md §8).
+"""The one verdict: max-T within a statistic, min-P across statistics (docs/method.md §8.3).
 
 The best of many signals looks like leakage when there is none, so it is compared with the best of
-every redraw: for each statistic the largest studentised signal, and over the statistics the
-smallest tail probability. The observed assignment is one of B + 1 that are treated alike. Under "no
-leak" they are exchangeable, so the p-value is exact, whatever the signals, their ties and their
-dependence. See docs/design/nulls.md.
+every redraw. The observed assignment is one of B + 1 that are treated alike (docs/design/nulls.md).
 """
 
 from __future__ import annotations

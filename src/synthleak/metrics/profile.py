@@ -55,9 +55,7 @@ def vulnerability(scores: Floats, sides: Sides) -> Floats:
 def paper_vulnerability(values: Floats, assignment: Assignment) -> Floats:
     """Return the paper's V as `[signal, target]` from calibrated `values[set, target, signal]`.
 
-    Values become z-scores over the cell, that is over every record on every release. OUT are the
-    releases in which a record was a candidate, each as often as rounds drew it. One release on
-    either side is enough.
+    One release on either side is enough.
     """
     sets, targets, _ = values.shape
     spread = values.std(axis=(0, 1))
@@ -131,11 +129,9 @@ TINY = 1e-9
 
 
 def reliability(table: Floats, sides: Sides, rng: Rng) -> Floats:
-    """Return how far V would agree with itself in another audit, per signal (docs/method.md §10).
+    """Return how far V would agree with itself in another audit, per signal (docs/method.md §10.1).
 
-    The releases are halved 100 times at random; Spearman's correlation of V between halves,
-    averaged, is stretched to full length by Spearman and Brown's 2r / (1 + r). That is undefined,
-    and NaN, where r is -1: few records whose V is opposite in every pair of halves.
+    It is undefined, and NaN, where the correlation of halves is -1.
     """
     sets, _, signals = table.shape
     correlations = []

@@ -1,18 +1,13 @@
-"""The statistics that the verdict combines (docs/method.md §8).
+"""The statistics that the verdict combines (docs/method.md §8.2).
 
-A leak can be small in many members, or large in a few. Each kind has its statistic, and the test in
-`metrics/null.py` combines them into one p-value. To add one, write an entry here, raise
-`STATISTICS_VERSION`, and add its two columns (`x`, `x_ceiling`) to `ProxyRow` in
-`analyses/cells.py`: everything else loops over the table, but the figure of proxies, which shows
-`auc` and `tail`.
+To add one, write an entry here, raise `STATISTICS_VERSION`, and add its two columns (`x`,
+`x_ceiling`) to `ProxyRow` in `analyses/cells.py`: everything else loops over the table, but the
+figure of proxies, which shows `auc` and `tail`.
 
-Of members against non-members, the AUC averaged over rounds equals one AUC against all rounds'
-non-members together, because every round has the same members and as many others. Tails are read
-from that pooled ROC too. All need one running sum of non-members over ranks per signal and
-assignment. Where every entry is a member or a non-member, as in a check, no running sum over all is
-needed: the ranks of members among members add up to a constant, and a tail needs the entries of its
-top alone. The results are equal to the last digit: what is added up are the same numbers in the
-same order, or whole numbers.
+All need one running sum of non-members over ranks per signal and assignment. Where every entry is a
+member or a non-member, as in a check, no running sum over all is needed: the ranks of members among
+members add up to a constant, and a tail needs the entries of its top alone. The results are equal
+to the last digit: what is added up are the same numbers in the same order, or whole numbers.
 """
 
 from __future__ import annotations

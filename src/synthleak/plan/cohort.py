@@ -1,9 +1,7 @@
 """Design `cohort`: every release tests every record of the pool (docs/method.md §4).
 
-This is not the paper's game, since other pool records are present beside the one that is asked
-about. Each pool record has a fair coin of its own in every instance, never balanced, so that every
-coin is independent of all others: that is what the one-run test needs, and what makes the redraw
-of the coins exact. Backgrounds and partners are drawn before any coin, from another stream.
+Each pool record has a fair coin of its own in every instance, never balanced, so that every coin is
+independent of all others. Backgrounds and partners are drawn before any coin, from another stream.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Design `given`: one existing release, with members and holdout as split (docs/method.md §11).
 
-Nothing is drawn here. If the split was uniform over the records (or over their groups) and made
-before the release was, every other split of the same sizes is as likely as this one as long as the
-release tells nothing: so the null permutes who was in, group by group. If instead a fair coin was
-tossed for every record, the null tosses them again, and a bound on ε may count them.
+Nothing is drawn here: the null permutes who was in, group by group, or tosses recorded coins again.
 """
 
 from __future__ import annotations

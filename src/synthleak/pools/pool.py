@@ -1,11 +1,8 @@
 """Pools: which records the audit asks about, and what is left for the game (docs/method.md §3).
 
 A pool is made by `split` from selected targets. What they leave is drawn into candidates C and
-auxiliary records R. Where a release exists already, everybody's role is given (§11), and the null
-must permute what was drawn then: whole groups, or single records. Which of the two it was shows in
-the torn groups, those with records on both sides: none, or a few by mistake, in the first case;
-about as many as chance tears in the second. Where both fit, because chance would tear few, either
-is permuted and the larger p counts. Where neither fits, it is a split that nobody can permute.
+auxiliary records R. Where a release exists already, everybody's role is given, and torn groups show
+whether whole groups or single records were drawn then (§11).
 """
 
 from __future__ import annotations
