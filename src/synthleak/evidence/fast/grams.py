@@ -96,11 +96,11 @@ def _packed(digits: Ints, count: int, base: int) -> Ints:
     """Return the number that each digit and the next ones form."""
     packed = digits
     for offset in range(1, count):
-        packed = packed * base + _ahead(digits, offset)
+        packed = packed * base + ahead(digits, offset)
     return packed
 
 
-def _ahead(values: Ints, offset: int) -> Ints:
+def ahead(values: Ints, offset: int) -> Ints:
     """Return the value `offset` places further on, 0 past the end."""
     further = np.zeros_like(values)
     further[: len(values) - offset] = values[offset:]
@@ -182,14 +182,14 @@ class TargetGrams:
         if self._span**GRAM < _LARGEST:
             four = _packed(one, 4, self._span)
         else:
-            two = step(2, one, _ahead(one, 1))
-            four = step(4, two, _ahead(two, 2))
+            two = step(2, one, ahead(one, 1))
+            four = step(4, two, ahead(two, 2))
         names, size = np.zeros_like(one), GRAM
         starts = there.windows.values
         names[starts] = step(GRAM, four[starts], one[starts + 4])
         while names.any():
             yield size, names
-            names, size = step(2 * size, names, _ahead(names, size)), 2 * size
+            names, size = step(2 * size, names, ahead(names, size)), 2 * size
 
     def _learn(self, size: int, left: Ints, right: Ints) -> Ints:
         span = self._span if size == GRAM else int(left.max(initial=0)) + 1

@@ -341,8 +341,8 @@ class Ngrams:
         counts = [np.zeros(size, dtype=np.int64) for size in sizes]
         for part in symbols.parts():
             texts = Ragged(known[part.values], part.starts)
-            by_length = find_grams(texts, len(self.vocabulary), self.keys)
-            for total, grams in zip(counts, by_length, strict=True):
+            grams_by_length = _walk(texts, len(self.vocabulary), self.keys)
+            for total, grams in zip(counts, grams_by_length, strict=True):
                 total[:] += _texts_with(grams, texts.owners, len(total))
         return np.concatenate(counts)
 
@@ -360,43 +360,34 @@ def ngrams(targets: Targets, cut: Callable[[str], Sequence[str]], longest: int) 
     ([2, 4], [0, 1, 2, 3])
     """
     symbols, vocabulary = number(map(cut, targets.texts))
-    keys, by_length = learn_grams(symbols, len(vocabulary), longest)
-    ends = np.cumsum([0, len(vocabulary), *map(len, keys)])
-    parts = [
-        np.where(grams < 0, -1, grams + end) for grams, end in zip(by_length, ends, strict=False)
-    ]
+    keys: list[Ints] = []
+    grams = symbols.values.astype(np.int64)
+    parts, before = [grams], len(vocabulary)
+    for n in range(2, longest + 1):
+        extended = _extended(grams, symbols, n, len(vocabulary))
+        names = np.unique(extended[extended >= 0])
+        grams = places(names, extended)
+        keys.append(names)
+        parts.append(np.where(grams < 0, -1, grams + before))
+        before += len(names)
     # By target, then n, then place: the first of equal ones stays.
     owners = np.tile(symbols.owners, longest)
     flat = np.concatenate(parts)
     there = np.flatnonzero(flat >= 0)
     there = there[np.argsort(owners[there], kind="stable")]
-    _, first = np.unique(owners[there] * max(int(ends[-1]), 1) + flat[there], return_index=True)
+    _, first = np.unique(owners[there] * max(before, 1) + flat[there], return_index=True)
     there = there[np.sort(first)]
     lengths = np.bincount(owners[there], minlength=len(targets))
     rows = Ragged(flat[there], np.concatenate([[0], np.cumsum(lengths)]))
     return Ngrams(rows, vocabulary, tuple(keys))
 
 
-def learn_grams(texts: Ragged, size: int, longest: int) -> tuple[list[Ints], list[Ints]]:
-    """Return the keys of the n-grams from n = 2 on, and the n-gram at each place, from n = 1 on.
-
-    `size` is the number of different symbols; an n-gram that begins at no place is -1.
-    """
-    keys: list[Ints] = []
-    by_length = [texts.values.astype(np.int64)]
-    for n in range(2, longest + 1):
-        extended = _extended(by_length[-1], texts, n, size)
-        keys.append(np.unique(extended[extended >= 0]))
-        by_length.append(places(keys[-1], extended))
-    return keys, by_length
-
-
-def find_grams(texts: Ragged, size: int, keys: Sequence[Ints]) -> list[Ints]:
-    """Return the learned n-gram at each place, from n = 1 on; -1 for any other."""
-    by_length = [texts.values]
-    for n, known in enumerate(keys, start=2):
-        by_length.append(places(known, _extended(by_length[-1], texts, n, size)))
-    return by_length
+def _walk(texts: Ragged, size: int, keys: Sequence[Ints]) -> list[Ints]:
+    """Return the n-gram at each place, for n = 1 and so on; -1 for one that no target has."""
+    grams_by_length = [texts.values]
+    for n, names in enumerate(keys, start=2):
+        grams_by_length.append(places(names, _extended(grams_by_length[-1], texts, n, size)))
+    return grams_by_length
 
 
 def _extended(grams: Ints, texts: Ragged, n: int, size: int) -> Ints:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from synthleak.evidence import Arm, Attack, Floats, Observation, Targets, TextSet, attacks
+from synthleak.evidence.fast.grams import Naming, ahead
 from synthleak.evidence.fast.nearest import top_cosines, top_mean
-from synthleak.evidence.fast.words import Ragged, find_grams, learn_grams, target_words, words
+from synthleak.evidence.fast.words import Ragged, target_words, words
 from synthleak.evidence.observation import Ints
 
 _NGRAM = "log p(x) under an add-1 n-gram model of all of O"
@@ -54,9 +54,9 @@ class Canary(Attack):
 
 @dataclass(frozen=True)
 class _Learned:
-    """The targets' n-grams of every length up to the order, and those of each target."""
+    """Names of the targets' n-grams of every length up to the order, and those of each target."""
 
-    keys: list[Ints]
+    namings: list[Naming]
     contexts: Ragged
     grams: Ragged
 
@@ -68,12 +68,16 @@ def ngram_logprob(targets: Targets, observation: Observation, order: int) -> Flo
     """
     numbered = words(targets, observation)
     learned = targets.remember(f"{order}-grams", lambda: _learn(targets, order))
-    texts, whole = _padded(numbered.of_texts, numbered.known, order)
-    contexts, grams = find_grams(texts, numbered.known + 2, learned.keys)[-2:]
-    seen_contexts, seen_grams = (
-        np.bincount(of_texts[whole & (of_texts >= 0)], minlength=of_targets.values.max() + 1)
-        for of_texts, of_targets in ((contexts, learned.contexts), (grams, learned.grams))
-    )
+    width = 1 + max(learned.contexts.values.max(), learned.grams.values.max())
+    seen_contexts, seen_grams = np.zeros((2, width), dtype=np.int64)
+    for part in numbered.of_texts.parts():  # what is derived of millions at once takes memory
+        ids, starts = _padded(part, numbered.known, order)
+        contexts = grams = ids
+        for length, naming in enumerate(learned.namings, start=1):
+            contexts, grams = grams, naming(grams, ahead(ids, length))
+        # Names beyond those at the starts of targets are asked for by none.
+        seen_contexts += np.bincount(contexts[starts.values], minlength=width)[:width]
+        seen_grams += np.bincount(grams[starts.values], minlength=width)[:width]
     seen = np.bincount(numbered.of_texts.values, minlength=numbered.size) > 0
     values = np.zeros(len(targets))
     for target in range(len(targets)):
@@ -87,23 +91,31 @@ def ngram_logprob(targets: Targets, observation: Observation, order: int) -> Flo
 
 def _learn(targets: Targets, order: int) -> _Learned:
     rows, vocabulary = target_words(targets)
-    texts, whole = _padded(rows, len(vocabulary), order)
-    keys, by_length = learn_grams(texts, len(vocabulary) + 2, order)
-    contexts, grams = (Ragged(found, texts.starts).keep(whole) for found in by_length[-2:])
-    return _Learned(keys, contexts, grams)
+    ids, starts = _padded(rows, len(vocabulary), order)
+    namings: list[Naming] = []
+    contexts = grams = ids
+    for length in range(1, order):
+        right = ahead(ids, length)
+        namings.append(Naming(grams, right, span=len(vocabulary) + 3))
+        contexts, grams = grams, namings[-1](grams, right)
+    return _Learned(
+        namings,
+        Ragged(contexts[starts.values], starts.starts),
+        Ragged(grams[starts.values], starts.starts),
+    )
 
 
-def _padded(rows: Ragged, known: int, order: int) -> tuple[Ragged, NDArray[np.bool_]]:
-    """Return texts with their ends, and the places where a whole n-gram starts.
+def _padded(rows: Ragged, known: int, order: int) -> tuple[Ints, Ragged]:
+    """Return words end to end, each text with its ends, and the places where an n-gram starts.
 
-    Words that no target has are -1; `known` is the begin of a text, the next number its end.
+    Words of the targets are 1 to `known`, all others 0; then come the begin and the end of a text.
     """
+    begin, end = known + 1, known + 2
     starts = rows.starts + order * np.arange(len(rows) + 1)
-    numbers = np.full(starts[-1], known, dtype=np.int64)
+    ids = np.full(starts[-1], begin, dtype=np.int64)
     inside = np.arange(len(rows.values)) + order * rows.owners + order - 1
-    numbers[inside] = np.where(rows.values < known, rows.values, -1)
-    numbers[starts[1:] - 1] = known + 1
-    whole = np.ones(len(numbers), dtype=np.bool_)
-    for offset in range(1, order):
-        whole[starts[1:] - offset] = False
-    return Ragged(numbers, starts), whole
+    ids[inside] = np.where(rows.values < known, rows.values + 1, 0)
+    ids[starts[1:] - 1] = end
+    counts = rows.lengths + 1
+    places = np.arange(counts.sum()) + np.repeat((order - 1) * np.arange(len(rows)), counts)
+    return ids, Ragged(places, np.concatenate([[0], np.cumsum(counts)]))
