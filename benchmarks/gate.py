@@ -6,7 +6,8 @@ FILE: texts as JSON Lines, gzipped, such as goemotions. Each release has 1,000 t
 and 1,000 held-out records are drawn with it. Three kinds: `independent` of both; `copied`: 2% of
 the members stand in it word for word; `reworded`: 5% of them do with their order changed and every
 fourth word replaced by a similar one. The whole `synthleak.check` runs. What a gate may ask for is
-kept of every check, so that other gates can be read off the same run.
+kept of every check, so that other gates can be read off the same run. A run goes on where the FILE
+of --out ends.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def texts_of(file: Path) -> list[str]:
         return [json.loads(line)["text"] for line in lines]
 
 
-def checked(file: Path, draw: int, kind: str) -> dict[str, Any]:
+def checked(file: Path, kind: str, draw: int) -> dict[str, Any]:
     """Check one release.
 
     Args:
         file: The corpus.
-        draw: Which draw of members, holdout and release.
         kind: What the release has of its members.
+        draw: Which draw of members, holdout and release.
 
     Returns:
         What a gate may ask for, and the gates that stop the release.
@@ -76,6 +77,7 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=20, help="of each kind")
     parser.add_argument("--first", type=int, default=0, help="the first draw")
     parser.add_argument("--workers", type=int, default=1, help="checks at a time")
+    parser.add_argument("--out", type=Path, help="by default named after corpus and day")
     asked = parser.parse_args()
     began = time.perf_counter()
     draws = range(asked.first, asked.first + asked.releases)
@@ -89,19 +91,22 @@ def main() -> None:
         "cores": os.cpu_count(),
         "workers": asked.workers,
     }
-    path = RESULTS / f"gate-{result['corpus']}-{result['date']}.json"
-    checks = []
+    path = asked.out or RESULTS / f"gate-{result['corpus']}-{result['date']}.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    checks, before = kept.get("checks", []), kept.get("seconds", 0)
+    done = {(one["kind"], one["draw"]) for one in checks}
+    asked_for = [task for task in product(KINDS, draws) if task not in done]
+    kinds, numbers = ([task[place] for task in asked_for] for place in (0, 1))
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as workers:
-        tasks = zip(*product(draws, KINDS), strict=True)
-        for done in workers.map(checked, repeat(asked.file), *tasks):
-            checks.append(done)
-            print(done, flush=True)
+        for one in workers.map(checked, repeat(asked.file), kinds, numbers):
+            checks.append(one)
+            print(one, flush=True)
             result["checks"] = checks
             result["stopped"] = {
                 gate: dict(Counter(one["kind"] for one in checks if gate in one["stopped by"]))
                 for gate in GATES
             }
-            result["seconds"] = round(time.perf_counter() - began)
+            result["seconds"] = before + round(time.perf_counter() - began)
             path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {path}")
 

@@ -67,7 +67,10 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
         ("random", 2.0),
     ]
     rows = decisions(Page(judged(results, none, broken, found, found)))
-    assert [row.name for row in rows] == ["ngram without privacy", "ngram with privacy budget 2"]
+    assert [row.name for row in rows] == [
+        "ngram without a privacy limit",
+        "ngram with privacy limit 2",
+    ]
     assert [row.said.cell.pool for row in rows] == ["random", "outlier"]
     assert [(row.leaking, row.pools) for row in rows] == [(1, 2), (1, 2)]
     values = [one.deployable.value if one.deployable else 0.0 for one in results.cells]
@@ -89,7 +92,7 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
             Verdict(NONE_FOUND),
             (
                 "Your decision: no leak was found, and no promise of privacy stands behind it.",
-                "Only if the promise (privacy budget 2) is enough.",
+                "Your decision: no leak was found. Is the promise (privacy limit 2) enough?",
             ),
         ),
     ],
@@ -126,7 +129,7 @@ def test_a_row_says_whether_a_leak_is_strong_or_a_trace(results: AuditResults) -
         assert {one.label for one in decisions(Page(changed))} == {label}
         rows = text_of(first_rows(render(changed).decode()))
         assert rows.count(label) == rows.count(answer) == 2
-        assert ("Nobody is recognised from one release" in rows) == (value == 0.05)
+        assert ("From one release nobody is recognised beyond guessing" in rows) == (value == 0.05)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_what_could_be_missed_stands_beside_no_leak(results: AuditResults) -> No
 def test_a_row_of_a_check_counts_the_copied(checked: Audit, checked_page: str) -> None:
     row = checked.cells[0]
     members = len(checked.results.cells[0].measurements.records)
-    said = f"{row.copied_members} of {members} members , and {row.copied_holdout} of"
+    said = f"{row.copied_members} of {members} , and {row.copied_holdout} of"
     assert said in text_of(first_rows(checked_page))
 
 
@@ -167,7 +170,7 @@ def test_named_members_are_the_one_count_of_a_check(checked: Audit, checked_page
     rows, how = first_rows(checked_page), checked_page[checked_page.index("How we know") :]
     named = len(checked.named)
     assert f"{named} of 100 can be recognised" in text_of(rows)
-    assert "picked out" not in text_of(rows) and "picked out" in text_of(how)
+    assert "guessing gets" not in text_of(rows) and "guessing gets" in text_of(how)
     assert f"100 dots: {named} recognised beyond chance, 0 " in rows
 
 
@@ -189,27 +192,28 @@ def test_nobody_is_named_where_no_leak_was_found(results: AuditResults) -> None:
     for verdict, named in ((Verdict(FOUND), True), (Verdict(NONE_FOUND), False)):
         made = with_cells(judged(results, *[verdict] * 4), named=2)
         shown = text_of(render(made).decode())
-        assert (re.search(r"2 of \d+ can be recognised where", shown) is not None) == named
+        assert (re.search(r"2 of \d+ can be recognised by comparing", shown) is not None) == named
 
 
 def test_selected_pools_are_compared_with_controls(results: AuditResults) -> None:
     leaks = judged(results, *[Verdict(FOUND)] * 4)
     found = controls(Page(leaks))
     assert found is not None and found["audited"] and found["compared"] == 2
-    assert found["leaking"] == ["ngram without privacy", "ngram with privacy budget 2"]
-    assert "Random records leak as well" in text_of(render(leaks).decode())
+    assert found["leaking"] == ["ngram without a privacy limit", "ngram with privacy limit 2"]
+    assert "Records drawn at random leak as well" in text_of(render(leaks).decode())
     kind, rows = results.tables["control_gap"]
     flagged = [
         dataclasses.replace(row, flagged="yes", crossfit_gap=0.3) if row.scenario == "all" else row
         for row in rows
     ]
     more = dataclasses.replace(results, tables={**results.tables, "control_gap": (kind, flagged)})
-    assert "Selected records leak more than random ones in 2 of 2 comparisons" in text_of(
-        render(more).decode()
+    assert (
+        "Selected records leak more than records drawn at random in 2 of 2 comparisons"
+        in text_of(render(more).decode())
     )
     rules = {"outlier": "outlier", "random": "ids"}
     alone = dataclasses.replace(results, facts=dataclasses.replace(results.facts, rules=rules))
-    assert "No random records were audited" in text_of(render(alone).decode())
+    assert "No records drawn at random were audited" in text_of(render(alone).decode())
 
 
 def test_a_cohort_has_one_map_and_a_table_of_what_one_release_gives_away(leaky: Audit) -> None:
@@ -260,8 +264,8 @@ def checked_page(checked: Audit) -> str:
 
 
 def test_a_check_is_named_after_its_release(checked_page: str) -> None:
-    assert "<title>Membership check of spring</title>" in checked_page
-    assert "<h1>Membership check of spring</h1>" in checked_page
+    assert "<title>Privacy check of spring</title>" in checked_page
+    assert "<h1>Privacy check of spring</h1>" in checked_page
 
 
 def test_a_check_leaves_out_what_it_has_no_data_for(checked_page: str) -> None:
@@ -337,7 +341,7 @@ def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     assert steps(Verdict(FOUND)).startswith("Treat the releases as personal data")
     assert "could have been missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
-        "Do not publish: treat the releases as personal data, and withdraw the promise"
+        "Treat the releases as personal data, and withdraw the promise"
     )
     rate = 0.05
     assert steps(Verdict(FOUND)).startswith("Where there is a trace (◐), do not publish")

@@ -511,4 +511,4 @@ def test_a_checks_page_fits_and_has_no_empty_section(visit: Open, checked: Audit
     assert sticks_out(tab) <= 0
     assert tab.evaluate(BROKEN_WORDS) == []
     assert tab.locator(".lacks").count() == 0
-    assert tab.locator("h1").inner_text() == "Membership check of spring"
+    assert tab.locator("h1").inner_text() == "Privacy check of spring"

@@ -85,7 +85,7 @@ DECIDED = "Decided by the tail of containment_max (p = 0.002 over all signals)."
 FIXED = "An attacker who fixed the method in advance"
 LESS = f"{FIXED} reaches AUC 0.54 (chance limit 0.54), which chance alone could give."
 CAN = "can be recognised as having been used"
-NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
+NAMED = f"45 of 500 private records {CAN} (expect 1 in 10 to be wrong)"
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
         ),
         (
             result(Verdict(FOUND), copies=replace(COPIES, verbatim=(1, 2))),
-            f"Leak found. {NAMED}; 1 is copied word for word, and so are 2 of 480 held-out records."
-            f" {DECIDED} {LESS}",
+            f"Leak found. {NAMED}; 1 is copied word for word, and so are 2 of 480 that were"
+            f" not used. {DECIDED} {LESS}",
         ),
         (
             result(Verdict(FOUND), copies=replace(COPIES, verbatim=(1, 0), near=(13, 0))),
@@ -107,21 +107,22 @@ NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
         ),
         (
             result(Verdict(FOUND), named=0, copies=replace(COPIES, verbatim=(0, 0), near=(1, 0))),
-            f"Leak found. 1 of 500 members is copied almost word for word. {DECIDED} {LESS}",
+            f"Leak found. 1 of 500 private records is copied almost word for word."
+            f" {DECIDED} {LESS}",
         ),
         (
             result(Verdict(FOUND), named=0),
-            f"Leak found. 3 of 500 members are copied word for word. {DECIDED} {LESS}",
+            f"Leak found. 3 of 500 private records are copied word for word. {DECIDED} {LESS}",
         ),
         (
             result(Verdict(FOUND), copies=None, deployable=STRONG),
-            f"Leak found. 45 of 500 records {CAN} (expect 1 in 10 to be wrong)."
+            f"Leak found. 45 of 500 private records {CAN} (expect 1 in 10 to be wrong)."
             f" {DECIDED} {FIXED} reaches AUC 0.71 (chance limit 0.57).",
         ),
         (
             result(Verdict(FOUND), copies=None, named=None, deployable=None),
-            "Leak found. Of 100 records about 72 are recognised from one release (by chance up to"
-            " 11) where 5 of 100 others are taken for members."
+            "Leak found. Of 100 private records about 72 are recognised from one release (by chance"
+            " up to 11) where 5 of 100 others are taken for members."
             f" {DECIDED}",
         ),
         (
@@ -131,9 +132,9 @@ NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
         ),
         (
             result(Verdict(NONE_FOUND)),
-            "None found at this power. 3 of 500 members are copied word for word. A single signal's"
-            f" AUC below 0.66 would often be missed. {FIXED} reaches AUC 0.54 (chance limit 0.54)."
-            " This does not prove that nothing leaks.",
+            "None found at this power. 3 of 500 private records are copied word for word. A single"
+            f" signal's AUC below 0.66 would often be missed. {FIXED} reaches AUC 0.54 (chance"
+            " limit 0.54). This does not prove that nothing leaks.",
         ),
         (
             result(
@@ -141,9 +142,9 @@ NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
                 deployable=None,
                 copies=replace(COPIES, verbatim=(3, 2), p_all=0.5),
             ),
-            "None found at this power. 3 of 500 members are copied word for word, and so are 2 of"
-            " 480 held-out records, which chance alone could give. A single signal's AUC below 0.66"
-            " would often be missed. This does not prove that nothing leaks.",
+            "None found at this power. 3 of 500 private records are copied word for word, and so"
+            " are 2 of 480 that were not used, which chance alone could give. A single signal's AUC"
+            " below 0.66 would often be missed. This does not prove that nothing leaks.",
         ),
         (
             result(Verdict(NONE_FOUND), power=None, deployable=None, copies=None),
@@ -152,7 +153,7 @@ NAMED = f"45 of 500 members {CAN} (expect 1 in 10 to be wrong)"
         ),
         (
             result(Verdict(CANNOT_SAY, "too few trials")),
-            "Cannot say: too few trials. 3 of 500 members are copied word for word.",
+            "Cannot say: too few trials. 3 of 500 private records are copied word for word.",
         ),
     ],
 )
@@ -162,7 +163,9 @@ def test_sentence_of_each_kind_of_verdict(made: CellResult, expected: str) -> No
 
 def test_few_members_are_not_told_as_of_a_hundred() -> None:
     said = sentence(result(Verdict(FOUND), named=None, copies=None, few=10))
-    assert "Of 10 records about 7 are recognised from one release (by chance up to 1)" in said
+    assert (
+        "Of 10 private records about 7 are recognised from one release (by chance up to 1)" in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ def cell_at(epsilon: float, verdict: Verdict, **more: Any) -> CellResult:
 
 
 NO_COPY = replace(COPIES, verbatim=(0, 0), p_all=1.0)
-TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed."
+TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be missed."
 
 
 @pytest.mark.parametrize(
@@ -202,42 +205,42 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
     [
         (
             result(Verdict(FOUND)),
-            f"Do not publish as anonymous: of 500 members asked about, 45 {CAN}; 3 of 500 members"
-            " are copied word for word.",
+            f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}; 3 of 500"
+            " private records are copied word for word.",
         ),
         (
             result(Verdict(FOUND), copies=None, named=None),
-            "Do not publish as anonymous: of 100 records about 72 are recognised from one release"
-            " (by chance up to 11).",
+            "Do not publish as anonymous: of 100 private records about 72 are recognised from one"
+            " release (by chance up to 11).",
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=None, rate=WEAK),
             "Do not publish as anonymous yet: there is a trace of a leak, seen only by comparing 10"
             " releases; from one release hardly anybody is recognised more often than by guessing."
-            " What would settle it: a larger audit (more releases or more records), or stronger"
-            " privacy or fewer texts and another look.",
+            " What would settle it: a larger audit (more releases or more records), or an audit of"
+            " releases with fewer texts or stronger protection.",
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=NO_COPY, rate=replace(WEAK, null=0.6)),
-            "Do not publish as anonymous yet: there is a trace of a leak, seen only in all members"
-            " together; nobody is recognised more often than by guessing. What would settle it: a"
-            " larger check (more members and more held-out records), or stronger privacy or fewer"
-            " texts and another look.",
+            "Do not publish as anonymous yet: there is a trace of a leak, seen only in all private"
+            " records together; nobody is recognised more often than by guessing. What would settle"
+            " it: a larger check (more private records, and more that were not used), or a check of"
+            " a release with fewer texts or stronger protection.",
         ),
         (
             result(Verdict(NONE_FOUND), copies=NO_COPY),
             "No leak was found, but a small one could have been missed. What would show smaller"
-            " leaks: more members and more held-out records.",
+            " leaks: more private records, and more that were not used.",
         ),
         (
             result(Verdict(NONE_FOUND)),
-            "Do not publish yet: 3 of 500 members are copied word for word. What would settle it:"
-            " remove the rows that copy members, and check again.",
+            "Do not publish yet: 3 of 500 private records are copied word for word. What would"
+            " settle it: remove the rows that copy private records, and check again.",
         ),
         (
             result(Verdict(CANNOT_SAY, TOO_FEW), copies=NO_COPY),
-            f"Undecided: {TOO_LITTLE} What would settle it: at least 50 members and 50 held-out"
-            " records, or 20 members and 300 held-out records.",
+            f"Undecided: {TOO_LITTLE} What would settle it: at least 50 private records and"
+            " 50 like them that were not used, or 20 and 300.",
         ),
         (
             result(Verdict(CANNOT_SAY, TIED), copies=None),
@@ -253,7 +256,7 @@ TOO_LITTLE = "5 members are too few to tell; even a strong leak could be missed.
             result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
             "Do not publish, and do not rely on the promised privacy: the release shows more"
             " than the promise allows;"
-            f" of 500 members asked about, 45 {CAN}.",
+            f" of 500 private records asked about, 45 {CAN}.",
         ),
         (
             result(Verdict(FOUND), copies=None, canaries=True),
@@ -276,9 +279,10 @@ def test_decisions_are_listed_by_what_is_said_of_them() -> None:
         *(cell_at(epsilon, Verdict(NONE_FOUND)) for epsilon in (5.0, 4.0, 3.0, 2.0, 1.0)),
     ]
     assert headline(cells) == (
-        f"Do not publish as anonymous: of 500 records asked about, 45 {CAN}. Strong leak: ngram"
-        " without privacy. Trace of a leak: ngram with privacy budget 8. None found: ngram with"
-        " privacy budget 5, ngram with privacy budget 4, ngram with privacy budget 3 and 2 more."
+        f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}. Strong leak:"
+        " generator ngram without a privacy limit. Trace of a leak: generator ngram with privacy"
+        " limit 8. No leak found: generator ngram with privacy limit 5, ngram with privacy limit 4,"
+        " ngram with privacy limit 3 and 2 more."
     )
 
 

@@ -21,8 +21,8 @@ from synthleak.core.validation import nearest
 NUMBER, TEXT, MARK = "a number", "a text", "true or false"
 LEAK, BROKEN = "leak_found", "claim_broken"
 RECOMMENDED = "p_holm <= 0.01 or claim_broken or copied_p <= 0.01 or disclosed_p <= 0.01"
-"""What docs/ci.md recommends: a gate runs on every release, so each part may stop 1 in 100 that leak
-nothing; the verdict's own level lets 5 of 100 pass."""
+"""What docs/ci.md recommends: a gate runs on every release, and each part may stop 1 in 100 for
+nothing. The verdict's own level would stop 5."""
 VERDICTS = frozenset({LEAK, "p_holm", "p_cell", "p_value"})
 """What asks whether there is a leak: a gate on it fails where nothing can be said."""
 

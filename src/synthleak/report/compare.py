@@ -23,7 +23,7 @@ from synthleak.report.figures.figure import Figure, Rows, runtime_script, runtim
 from synthleak.report.page import MARKS
 from synthleak.report.results import Results
 from synthleak.report.tables import declared_of
-from synthleak.report.verdict import LISTED, headline, standing
+from synthleak.report.verdict import PHRASES, headline, standing
 from synthleak.report.writing import asset, embedded, filled
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class CellLine:
 
     @property
     def badge(self) -> str:
-        return LISTED[self.standing]
+        label: str = PHRASES["label"][self.standing]
+        return label
 
     @property
     def mark(self) -> str:

@@ -20,7 +20,7 @@ from synthleak.core.cell import BROKEN, CANNOT_SAY, FOUND, NONE_FOUND, format_ep
 from synthleak.metrics.measurements import Estimate
 from synthleak.report.page import MARKS, Page, Said
 from synthleak.report.verdict import (
-    LISTED,
+    PHRASES,
     STANDINGS,
     quiet_up_to,
     settled_by,
@@ -64,7 +64,8 @@ class Decision:
 
     @property
     def label(self) -> str:
-        return LISTED[self.standing]
+        label: str = PHRASES["label"][self.standing]
+        return label
 
     @property
     def mark(self) -> str:

@@ -113,9 +113,9 @@ class Page:
     def title(self) -> str:
         """What the page is of: the corpus, or the releases that were checked."""
         if not self.given:
-            return f"Membership audit of {self.summary['corpus']['name']}"
+            return f"Privacy audit of {self.summary['corpus']['name']}"
         names = dict.fromkeys(cell.generator for cell in self.cells)
-        return f"Membership check of {', '.join(names)}"
+        return f"Privacy check of {', '.join(names)}"
 
     @property
     def knowledge(self) -> list[tuple[str, str]]:

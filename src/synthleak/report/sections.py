@@ -13,7 +13,7 @@ from synthleak.analyses.analysis import analyses
 from synthleak.core.cell import FOUND, WORDS, Cell
 from synthleak.metrics.verdict_statistics import by_column
 from synthleak.report.page import Page, Said
-from synthleak.report.verdict import CHANNELS, capital
+from synthleak.report.verdict import PHRASES, capital
 from synthleak.report.writing import Column, asset, sheet, tagged, telling, words_in
 
 LAYOUT = tomllib.loads(asset("columns.toml"))
@@ -121,7 +121,7 @@ def _channels(page: Page, cell: Cell) -> list[str]:
     by_text = max((row.auc for row in rows if row.family != "marker"), default=0.0)
     return [
         words
-        for proxy, words in CHANNELS.items()
+        for proxy, words in PHRASES["channel"].items()
         if any(
             row.proxy == proxy and row.auc > max(row.auc_ceiling or 1.0, by_text) for row in rows
         )

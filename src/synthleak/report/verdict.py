@@ -8,7 +8,9 @@ show these words and no others.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
 
 from synthleak.analyses.cells import STRONG_LEAK, TRACE
 from synthleak.analyses.disclosures import LONG, PASSAGE
@@ -27,21 +29,10 @@ from synthleak.evidence.table import record_name
 from synthleak.metrics.verdict_statistics import BY_NAME
 from synthleak.report.results import CellResult
 
-COUNTED = "Under add/remove this may be no more than the number of records."
-"""Said where an instance without the target has a record less."""
-NOBODY = "Canaries are written for the test: a worst case, and nobody's record."
-CHANNELS = {
-    "marker_character": "A character that only one record had came through: look at the tokenizer.",
-    "marker_word": "A word that only one record had came through: look at the vocabulary.",
-    "marker_length": "How long one record is came through: look at the limit of lengths.",
-    "marker_label": "A class that only one record had came through: look at the set of labels.",
-}
-"""What a leak of marks says of the generator, by the proxy that sees it (docs/canaries.md)."""
-NO_PROOF = "This does not prove that nothing leaks."
-UNDECLARED = (
-    "This holds only if chance decided, before the release was made, who is a member and who is"
-    " held out: nobody has declared that."
+PHRASES = tomllib.loads(
+    (files("synthleak.report") / "templates/verdict.toml").read_text(encoding="utf-8")
 )
+"""What is said, in the words that people read."""
 
 
 def sentence(result: CellResult) -> str:
@@ -68,9 +59,10 @@ def details(result: CellResult) -> list[str]:
             _gain(result),
             one_release_line(result) if result.sizes else None,
         )
-        return said + [COUNTED] * result.counted + [NOBODY] * result.canaries
+        said += [PHRASES["said"]["counted"]] * result.counted
+        return said + [PHRASES["said"]["nobody"]] * result.canaries
     said = [*_there(_look(result), size_line(result), _printed(result)), _missed(result)]
-    return [*said, *_there(_gain(result)), NO_PROOF]
+    return [*said, *_there(_gain(result)), PHRASES["said"]["no_proof"]]
 
 
 BESIDE = {
@@ -168,10 +160,8 @@ def _people(result: CellResult) -> str | None:
 
 def _asked(result: CellResult) -> str:
     """Return how many were asked about, and what they are called."""
-    kind = "canaries" if result.canaries else noun(result.rows[0].unit)
-    if result.given:
-        kind = "people among the members" if _of_people(result) else "members"
-    return f"{len(result.measurements.records):,} {kind}"
+    asked = len(result.measurements.records)
+    return f"{asked:,} {_kind(result, asked)}"
 
 
 def _share(result: CellResult) -> str | None:
@@ -182,9 +172,9 @@ def _share(result: CellResult) -> str | None:
     of = result.few or 100
     limit = "" if rate.null is None else f" (by chance up to {of * rate.null:.0f})"
     if result.given:
-        return f"of {of} members about {of * rate.value:.0f} are recognised{limit}"
-    kind = "canaries" if result.canaries else noun(result.rows[0].unit)
-    return f"of {of} {kind} about {of * rate.value:.0f} are recognised from one release{limit}"
+        return f"of {of} {_kind(result)} about {of * rate.value:.0f} are recognised{limit}"
+    who = f"of {of} {_kind(result)} about {of * rate.value:.0f}"
+    return f"{who} are recognised from one release{limit}"
 
 
 def _printed(result: CellResult) -> str | None:
@@ -198,11 +188,12 @@ def _printed_of(result: CellResult, *, whole: bool = False) -> str:
     return "; ".join(_there(_copies_of(result, whole=whole), _disclosed_of(result)))
 
 
-def _kind(result: CellResult, count: int) -> str:
-    """Name the targets of a cell: members of a check, else records, persons or canaries."""
-    if result.given:
-        return "member" if count == 1 else "members"
-    return "canaries" if result.canaries else noun(result.rows[0].unit, count)
+def _kind(result: CellResult, count: int = 2) -> str:
+    """Name what was asked about: private records, people or canaries."""
+    if result.canaries:
+        return "canaries"
+    private = "private " * (not _of_people(result))
+    return private + noun(result.rows[0].unit, count)
 
 
 def _disclosed_of(result: CellResult) -> str:
@@ -213,22 +204,12 @@ def _disclosed_of(result: CellResult) -> str:
     inside, outside = kept.counts[kept.deciding]
     if copies is not None and copies.exceed and inside < 2 * copies.copied[0]:
         return ""
-    shows = "the release shows" if result.given else "releases show"
-    targets = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
-    said = f"{shows} {_READ[kept.deciding]} that nobody else has of {targets}"
+    what = PHRASES["repeats"][kept.deciding].format(words=LONG[PASSAGE])
+    whose = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
+    said = f"{what} of one record alone is repeated for {whose}"
     if not result.given:
-        return f"{said} where they were used, and of {outside:,} where they were not"
-    others = noun(result.rows[0].unit, kept.outside)
-    return f"{said}, and of {outside:,} of {kept.outside:,} held-out {others}"
-
-
-_READ = {
-    "any": "a passage or an identifier",
-    "long": "a long passage or identifier",
-    "long passage": f"a passage of at least {LONG[PASSAGE]} words",
-    "long identifier": "a number, a code or an address",
-}
-"""What can be read of somebody, for people."""
+        return f"{said} where they were used, and for {outside:,} where they were not"
+    return f"{said}, and for {outside:,} of {kept.outside:,} that were not used"
 
 
 def _copies_of(result: CellResult, *, whole: bool = False) -> str:
@@ -247,7 +228,7 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
         said += f" where they were used, and {beside:,} where they were not"
     elif beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
-        said += f" held-out {noun(result.rows[0].unit)}"
+        said += " that were not used"
     return said if copies.exceed else f"{said}, which chance alone could give"
 
 
@@ -331,7 +312,8 @@ def _channel(result: CellResult) -> str | None:
     """Name the channel where a mark decided: of records that were written, or of a check."""
     if not result.canaries and not result.given:
         return None
-    return CHANNELS.get(record_name(result.rows[0].deciding_proxy or ""))
+    said: str | None = PHRASES["channel"].get(record_name(result.rows[0].deciding_proxy or ""))
+    return said
 
 
 def _gain(result: CellResult) -> str | None:
@@ -364,15 +346,6 @@ def _limit(ceiling: float | None) -> str:
 COPIES, DISCLOSED = "copies", "disclosures"
 STANDINGS = (BROKEN, STRONG_LEAK, TRACE, COPIES, DISCLOSED, NONE_FOUND, CANNOT_SAY)
 """What is said of a cell to whoever decides, the worst first."""
-LISTED = {
-    BROKEN: "Broken promise",
-    STRONG_LEAK: "Strong leak",
-    TRACE: "Trace of a leak",
-    COPIES: "Copies alone",
-    DISCLOSED: "Disclosures alone",
-    NONE_FOUND: "None found",
-    CANNOT_SAY: "Cannot say",
-}
 NAMES = 3
 """Of more decisions of a kind the first ones are named, and the others counted."""
 
@@ -441,7 +414,7 @@ def headline_sentences(results: Sequence[CellResult], declared: str | None = Non
     parts = [lead(top), *_there(_listing(results), _size_of(results, top), _look(top))]
     parts += _there(_channel(top) if top.verdict.leaks else None, settled_by(top))
     if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
-        parts.append(UNDECLARED)
+        parts.append(PHRASES["said"]["undeclared"])
     return parts
 
 
@@ -454,7 +427,7 @@ def lead(result: CellResult) -> str:
     kind = standing(result)
     if result.canaries and result.verdict.leaks and kind != BROKEN:
         return f"A record as unusual as those written for this test could leak: {_told(result)}."
-    return f"{_BEGIN[kind]}{_BECAUSE[kind](result)}."
+    return f"{PHRASES['lead'][kind]}{_BECAUSE[kind](result)}."
 
 
 def _broken(result: CellResult) -> str:
@@ -481,7 +454,7 @@ def _hardly(result: CellResult) -> str:
     who = "hardly anybody" if _beyond(result) else "nobody"
     where, seen = "from one release ", f"by comparing {result.rows[0].instances:,} releases"
     if result.given:
-        where, seen = "", "in all members together"
+        where, seen = "", f"in all {_kind(result)} together"
     return f"seen only {seen}; {where}{who} is recognised more often than by guessing"
 
 
@@ -496,20 +469,11 @@ def _reason(result: CellResult) -> str:
     """Say why nothing can be said."""
     row, reason = result.rows[0], result.verdict.reason or ""
     if reason == TOO_FEW:
-        kind = "members" if result.given else "trials"
+        kind = _kind(result) if result.given else "comparisons"
         return f"{row.n_positive:,} {kind} are too few to tell; even a strong leak could be missed"
     return f"this {'check' if result.given else 'audit'} cannot tell, because {reason}"
 
 
-_BEGIN = {
-    BROKEN: "Do not publish, and do not rely on the promised privacy: ",
-    STRONG_LEAK: "Do not publish as anonymous: ",
-    TRACE: "Do not publish as anonymous yet: there is a trace of a leak, ",
-    COPIES: "Do not publish yet: ",
-    DISCLOSED: "Do not publish yet: ",
-    NONE_FOUND: "No leak was found, ",
-    CANNOT_SAY: "Undecided: ",
-}
 _BECAUSE: Mapping[str, Callable[[CellResult], str]] = {
     BROKEN: _broken,
     STRONG_LEAK: _told,
@@ -527,28 +491,13 @@ def settled_by(result: CellResult) -> str | None:
     Args:
         result: The cell that the answer rests on.
     """
-    kind, check = standing(result), result.given
-    more = "more members and more held-out records" if check else "more releases or more records"
-    wanted: str | None = None
-    if result.verdict.leaks and result.canaries and kind != BROKEN:
-        wanted = "an audit of the most unusual real records"
-    elif kind == TRACE:
-        larger = f"a larger {'check' if check else 'audit'} ({more})"
-        wanted = f"{larger}, or stronger privacy or fewer texts and another look"
-    elif kind in (COPIES, DISCLOSED) and not check:
-        wanted = "stronger privacy, or a generator that does not repeat its records"
-    elif kind in (COPIES, DISCLOSED):
-        does = "copy members" if kind == COPIES else "say what only one member said"
-        wanted = f"remove the rows that {does}, and check again"
-    elif kind == NONE_FOUND:
-        return f"What would show smaller leaks: {more}."
-    elif kind == CANNOT_SAY:
-        few = "at least 50 members and 50 held-out records, or 20 members and 300 held-out records"
-        enough = few if check else more
-        wanted = {TOO_FEW: enough, TIED: "releases that differ from each other"}.get(
-            result.verdict.reason or "", "a holdout that was drawn at random with the members"
-        )
-    return f"What would settle it: {wanted}." if wanted else None
+    kind = standing(result)
+    if kind == CANNOT_SAY:
+        kind = {TOO_FEW: "few", TIED: "tied"}.get(result.verdict.reason or "", "unfair")
+    elif result.canaries and result.verdict.leaks and kind != BROKEN:
+        kind = "canaries"
+    said: str | None = PHRASES["settles"]["check" if result.given else "game"].get(kind)
+    return said
 
 
 def _listing(results: Sequence[CellResult]) -> str | None:
@@ -561,24 +510,24 @@ def _listing(results: Sequence[CellResult]) -> str | None:
     listed: dict[str, list[str]] = {}
     for name, group in decided.items():
         listed.setdefault(standing(worst(group)), []).append(name)
-    parts = []
+    parts, made_by = [], "release" if results[0].given else "generator"
     for kind in (kind for kind in STANDINGS if kind in listed):
         first, more = listed[kind][:NAMES], len(listed[kind]) - NAMES
         shown = ", ".join(first) + (f" and {more} more" if more > 0 else "")
-        parts.append(f"{LISTED[kind]}: {shown}.")
+        parts.append(f"{PHRASES['label'][kind]}: {made_by} {shown}.")
     return " ".join(parts)
 
 
 def decision_name(result: CellResult) -> str:
-    """Name what is decided about in words: who made the release, and under which budget.
+    """Name what is decided about in words: who made the release, and under which promise.
 
     Args:
         result: A cell.
     """
     cell = result.cell
     if not math.isinf(cell.epsilon):
-        return f"{cell.generator} with privacy budget {format_epsilon(cell.epsilon)}"
-    return cell.generator if result.given else f"{cell.generator} without privacy"
+        return f"{cell.generator} with privacy limit {format_epsilon(cell.epsilon)}"
+    return cell.generator if result.given else f"{cell.generator} without a privacy limit"
 
 
 def _size_of(results: Sequence[CellResult], top: CellResult) -> str | None:
