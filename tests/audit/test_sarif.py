@@ -51,12 +51,17 @@ def written(audit: synthleak.Audit, folder: Path) -> dict[str, Any]:
 def test_sarif_is_valid(leaking: tuple[synthleak.Audit, Path]) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     content = written(*leaking)
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.Draft7Validator(schema).validate(content)
+    valid = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    valid.validate(content)
     (run,) = content["runs"]
-    assert {result["ruleId"] for result in run["results"]} <= {*RULES}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft7Validator(schema).validate({**content, "version": "2.0.0"})
+    assert {"leak-found", "copied-record"} <= {one["ruleId"] for one in run["results"]} <= {*RULES}
+    region = {"startLine": 0}
+    for wrong in ({"version": "2.0.0"}, {"runs": [{"results": []}]}, {"rows": []}):
+        assert not valid.is_valid({**content, **wrong})
+    place = run["results"][-1]["locations"][0]["physicalLocation"]
+    assert "region" in place and place["region"] != region
+    place["region"] = region
+    assert not valid.is_valid(content)
 
 
 def test_copies_are_shown_at_their_lines(leaking: tuple[synthleak.Audit, Path]) -> None:
