@@ -85,8 +85,8 @@ def test_the_headline_counts_people_and_copies(audit: synthleak.Audit) -> None:
     assert len(set(named) - PLANTED.keys()) <= 0.2 * len(named)
     assert audit.headline.startswith(
         f"Do not publish as anonymous: of {SIZE} private records asked about, {len(named)} can be"
-        f" recognised as having been used; {row.copied_members} of {SIZE} members are copied"
-        f" word for word or nearly so ({COPIED} word for word)"
+        f" recognised as having been used. {row.copied_members} of {SIZE} private records are"
+        f" copied word for word or nearly so ({COPIED} word for word)"
     )
     behind = json.loads((audit.folder.results / "summary.json").read_text(encoding="utf-8"))
     assert f"of {row.deciding_proxy} (p = " in behind["cells"][0]["verdict"]

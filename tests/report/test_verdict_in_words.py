@@ -205,7 +205,7 @@ TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be
     [
         (
             result(Verdict(FOUND)),
-            f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}; 3 of 500"
+            f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}. 3 of 500"
             " private records are copied word for word.",
         ),
         (

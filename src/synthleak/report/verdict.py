@@ -411,7 +411,8 @@ def headline_sentences(results: Sequence[CellResult], declared: str | None = Non
         declared: What was declared of the split of a check.
     """
     top = worst(results)
-    parts = [lead(top), *_there(_listing(results), _size_of(results, top), _look(top))]
+    parts = [lead(top), *_there(_also(top), _listing(results))]
+    parts += _there(_size_of(results, top), _look(top))
     parts += _there(_channel(top) if top.verdict.leaks else None, settled_by(top))
     if declared == "unstated" and all(one.verdict.kind != CANNOT_SAY for one in results):
         parts.append(PHRASES["said"]["undeclared"])
@@ -437,16 +438,23 @@ def _broken(result: CellResult) -> str:
 
 
 def _told(result: CellResult) -> str:
-    """Say who is hit, for whoever decides: recognised people, copies and what can be read."""
+    """Say who is recognised, for whoever decides; who is printed where nobody is counted."""
+    if result.measurements.named:
+        return f"of {_asked(result)} asked about, {result.measurements.named:,} {RECOGNISED}"
+    return _share(result) or _beyond_chance(result) or "records were recognised"
+
+
+def _beyond_chance(result: CellResult) -> str:
+    """Say what is copied and disclosed, as far as it is more than chance gives."""
     exceed = result.copies is not None and result.copies.exceed
     copied = _copies_of(result, whole=True) if exceed else ""
-    named, printed = result.measurements.named, "; ".join(_there(copied, _disclosed_of(result)))
-    parts = []
-    if named:
-        parts.append(f"of {_asked(result)} asked about, {named:,} {RECOGNISED}")
-    elif share := _share(result):
-        parts.append(share)
-    return "; ".join([*parts, *[printed] * bool(printed)]) or "records were recognised"
+    return "; ".join(_there(copied, _disclosed_of(result)))
+
+
+def _also(result: CellResult) -> str | None:
+    """Say what is copied and disclosed beside those who are recognised; None if nothing is."""
+    printed = _beyond_chance(result) if result.grade == STRONG_LEAK else ""
+    return f"{capital(printed)}." if printed and printed != _told(result) else None
 
 
 def _hardly(result: CellResult) -> str:
