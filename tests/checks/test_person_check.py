@@ -55,11 +55,11 @@ def test_targets_are_people(audit: Audit) -> None:
     assert row.n_positive == len({r["group"] for r in members})
     assert row.n_negative == len({r["group"] for r in holdout})
     assert {record.record for record in audit.records} == {r["group"] for r in members}
-    people = f"of {row.n_positive:,} people among the members"
+    people = f"of {row.n_positive:,} people"
     assert row.grade == "strong"
     assert audit.headline.startswith(f"Do not publish as anonymous: {people} asked about, ")
     assert (
-        f"{row.copied_members} of {row.n_positive} members have a record copied" in audit.headline
+        f"{row.copied_members} of {row.n_positive} people have a record copied" in audit.headline
     )
     assert preconditions_of(audit.setup) is not None
 

@@ -63,7 +63,7 @@ def test_canaries_have_rows_of_their_own_on_the_first_screen(audit: Any) -> None
     assert any(step.startswith("Canaries leak") for step in next_steps(Page(audit.results)))
     page = render(audit.results).decode()
     assert "No person leaks here" in page
-    assert "pool canaries (written for the test)" in page
+    assert "group canaries (written for the test)" in page
     assert "for replacing all copies of a canary" in page
 
 

@@ -53,7 +53,7 @@ def test_both_formats_say_what_the_report_says(one: Audit, tmp_path: Path) -> No
     page = Page(one.results)
     rows = decisions(page)
     report = words_of(render(one.results).decode())
-    advice = re.findall(r"\*\*((?:No|Not yet|Undecided|Only)\b.+?)\*\* \(?.*?\|", markdown)
+    advice = re.findall(r"\*\*((?:No|Not yet|Undecided|Your decision)\b.+?)\*\* \(?.*?\|", markdown)
     assert len(advice) == len(rows)
     for words in (*page.headline, *(re.sub(r"\\(.)", r"\1", said) for said in advice)):
         assert words in html and words in report and plain(words) in markdown
