@@ -96,7 +96,7 @@ def main() -> None:
     checks, before = kept.get("checks", []), kept.get("seconds", 0)
     done = {(one["kind"], one["draw"]) for one in checks}
     asked_for = [task for task in product(KINDS, draws) if task not in done]
-    kinds, numbers = ([task[place] for task in asked_for] for place in (0, 1))
+    kinds, numbers = [kind for kind, _ in asked_for], [draw for _, draw in asked_for]
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as workers:
         for one in workers.map(checked, repeat(asked.file), kinds, numbers):
             checks.append(one)

@@ -518,7 +518,8 @@ def _listing(results: Sequence[CellResult]) -> str | None:
     listed: dict[str, list[str]] = {}
     for name, group in decided.items():
         listed.setdefault(standing(worst(group)), []).append(name)
-    parts, made_by = [], "release" if results[0].given else "generator"
+    parts = []
+    made_by = "release" if results[0].given else "generator"
     for kind in (kind for kind in STANDINGS if kind in listed):
         first, more = listed[kind][:NAMES], len(listed[kind]) - NAMES
         shown = ", ".join(first) + (f" and {more} more" if more > 0 else "")
