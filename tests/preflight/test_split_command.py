@@ -12,7 +12,7 @@ import pytest
 
 from support.command_line import assert_one_line_mistake, synthleak
 from synthleak.core.errors import StoreError, UserError
-from synthleak.preflight.split import split, write_split
+from synthleak.preflight.split import split
 
 
 def data_in(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -31,7 +31,7 @@ def ids(path: Path) -> list[str]:
 
 def test_every_record_is_on_one_side(tmp_path: Path) -> None:
     data = data_in(tmp_path, plain(200))
-    made = write_split(data, tmp_path / "split", holdout=0.3, reference=0.2, seed=1)
+    made = split(data, tmp_path / "split", holdout=0.3, reference=0.2, seed=1)
     sides = {n: ids(tmp_path / "split" / f"{n}.jsonl") for n in ("members", "holdout", "reference")}
     assert {n: len(side) for n, side in sides.items()} == {
         "members": 100,
@@ -50,12 +50,12 @@ def test_seed_repeats_a_split_and_places_do_not_matter(tmp_path: Path) -> None:
     data = data_in(tmp_path, plain(100))
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     for folder, seed in ((one, 4), (two, 4), (three, 5)):
-        write_split(data, folder, seed=seed)
+        split(data, folder, seed=seed)
     assert ids(one / "holdout.jsonl") == ids(two / "holdout.jsonl") != ids(three / "holdout.jsonl")
     held = Counter(
         name
         for seed in range(60)
-        for name in ids_after(write_split(data, tmp_path / f"s{seed}", seed=seed), tmp_path, seed)
+        for name in ids_after(split(data, tmp_path / f"s{seed}", seed=seed), tmp_path, seed)
     )
     assert min(held.values()) > 10 and max(held.values()) < 50, "some record has a fixed side"
 
@@ -66,9 +66,7 @@ def ids_after(_: object, folder: Path, seed: int) -> list[str]:
 
 def test_groups_stay_whole(tmp_path: Path) -> None:
     rows = [{**row, "patient": f"p{n // 7}"} for n, row in enumerate(plain(210))]
-    made = write_split(
-        data_in(tmp_path, rows), tmp_path / "split", fields={"group": "patient"}, seed=2
-    )
+    made = split(data_in(tmp_path, rows), tmp_path / "split", group="patient", seed=2)
     members, holdout = (
         {f"p{int(name[1:]) // 7}" for name in ids(tmp_path / "split" / f"{side}.jsonl")}
         for side in ("members", "holdout")
@@ -78,23 +76,23 @@ def test_groups_stay_whole(tmp_path: Path) -> None:
 
 def test_repeated_texts_are_left_out_and_counted(tmp_path: Path) -> None:
     rows = [*plain(60), {"id": "again", "text": "TEXT  number 5"}]
-    made = write_split(data_in(tmp_path, rows), tmp_path / "split", seed=3)
+    made = split(data_in(tmp_path, rows), tmp_path / "split", seed=3)
     sides = [*ids(tmp_path / "split" / "members.jsonl"), *ids(tmp_path / "split" / "holdout.jsonl")]
     assert made.repeated == 1 and "again" not in sides and "r5" in sides
 
 
 def test_split_is_never_overwritten(tmp_path: Path) -> None:
     data = data_in(tmp_path, plain(60))
-    write_split(data, tmp_path / "split", seed=1)
+    split(data, tmp_path / "split", seed=1)
     with pytest.raises(StoreError, match="must not be overwritten"):
-        write_split(data, tmp_path / "split", seed=1)
+        split(data, tmp_path / "split", seed=1)
 
 
 def test_too_few_records_and_too_large_shares_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="too few records as members: 15;"):
-        write_split(data_in(tmp_path, plain(30)), tmp_path / "split")
+        split(data_in(tmp_path, plain(30)), tmp_path / "split")
     with pytest.raises(UserError, match="leave no members"):
-        write_split(data_in(tmp_path, plain(60)), tmp_path / "split", holdout=0.6, reference=0.4)
+        split(data_in(tmp_path, plain(60)), tmp_path / "split", holdout=0.6, reference=0.4)
     assert not (tmp_path / "split").exists()
 
 
@@ -164,7 +162,7 @@ def test_data_of_every_kind_are_split_alike() -> None:
 
 def test_a_split_in_memory_is_that_of_the_command(tmp_path: Path) -> None:
     data = data_in(tmp_path, plain(60))
-    write_split(data, tmp_path / "one", seed=3)
+    split(data, tmp_path / "one", seed=3)
     parts = split(str(data), tmp_path / "two", seed=3)
     assert ids(tmp_path / "one" / "members.jsonl") == [row["id"] for row in parts.members]
     assert ids(tmp_path / "two" / "holdout.jsonl") == [row["id"] for row in parts.holdout]

@@ -58,27 +58,29 @@ def split(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    from synthleak.preflight.split import write_split
+    from synthleak.preflight.split import split as split_at_random
 
-    written = write_split(
+    parts = split_at_random(
         data,
         out,
         holdout=holdout,
         reference=reference,
-        fields={"id": id_field, "text": text, "group": group},
+        text=text,
+        id=id_field,
+        group=group,
         seed=seed,
     )
+    counts = parts.counts
     if as_json:
-        print_json({**asdict(written), "folder": str(out)})
+        print_json({**counts, "folder": str(out)})
         return
-    of = f" of {counted(written.groups, 'group')}" if written.groups else ""
-    known = f", {written.reference:,} for reference" * bool(written.reference)
-    again = f"; left out: {counted(written.repeated, 'repeated text')}" * bool(written.repeated)
-    click.echo(
-        f"{counted(written.members, 'member')}, {written.holdout:,} held back{known}{of}{again}"
-    )
+    of = f" of {counted(parts.groups, 'group')}" if parts.groups else ""
+    known = f", {counts['reference']:,} for reference" * bool(counts["reference"])
+    again = f"; left out: {counted(parts.repeated, 'repeated text')}" * bool(parts.repeated)
+    members = counted(counts["members"], "member")
+    click.echo(f"{members}, {counts['holdout']:,} held back{known}{of}{again}")
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
-    files = ["members", "holdout", *["reference"] * bool(written.reference)]
+    files = ["members", "holdout", *["reference"] * bool(counts["reference"])]
     fields = {"text": text, "id": id_field, "group": group}
     click.echo(f"  {check_command('--random-split', out, files, fields)} --release SYNTHETIC")
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -107,25 +107,23 @@ class Split:
         members: make the release from these alone.
         holdout: keep these back: they are the non-members of the check.
         reference: records that an attacker may know; as many as were asked for.
+        groups: how many groups of records were kept together; 0 if none were named.
+        repeated: how many records were left out because their text stood there before.
         seed: by which the split was drawn.
     """
 
     members: Any
     holdout: Any
     reference: Any
-    seed: int
-
-
-@dataclass(frozen=True)
-class SplitWritten:
-    """How many records are on which side, and what the split was drawn by."""
-
-    members: int
-    holdout: int
-    reference: int
     groups: int
     repeated: int
     seed: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What `split.json` records: how many are on which side, and how they were drawn."""
+        sides = {name: len(getattr(self, name)) for name in ("members", "holdout", "reference")}
+        return sides | {"groups": self.groups, "repeated": self.repeated, "seed": self.seed}
 
 
 def split(
@@ -167,52 +165,6 @@ def split(
     >>> len(parts.members), len(parts.holdout), parts.reference
     (30, 30, [])
     """
-    fields = {"id": id, "text": text, "group": group}
-    drawn = _draw(data, holdout, reference, fields, seed)
-    if out is not None:
-        drawn.write(Path(out))
-    kept = drawn.source.rows if isinstance(data, str | Path) else data
-    return Split(
-        **{name: part_of(kept, side) for name, side in drawn.positions.items()},
-        seed=drawn.summary.seed,
-    )
-
-
-def write_split(
-    data: Path,
-    folder: Path,
-    *,
-    holdout: float = 0.5,
-    reference: float = 0.0,
-    fields: Mapping[str, str] | None = None,
-    seed: int | None = None,
-) -> SplitWritten:
-    """Draw who is in and who is held back, as `split` does, and write each side to a file."""
-    drawn = _draw(data, holdout, reference, fields or {}, seed)
-    drawn.write(folder)
-    return drawn.summary
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    source: Source
-    positions: Mapping[str, Sequence[int]]
-    summary: SplitWritten
-
-    def write(self, folder: Path) -> None:
-        files = {
-            f"{name}.jsonl": json_lines([self.source.rows[n] for n in side])
-            for name, side in self.positions.items()
-            if side
-        }
-        files["split.json"] = (json.dumps(asdict(self.summary), indent=1) + "\n").encode()
-        write_folder(folder, files, "a split that a release was made from must not be overwritten")
-
-
-def _draw(
-    data: Any, holdout: float, reference: float, fields: Mapping[str, str], seed: int | None
-) -> _Drawn:
-    """Draw whole groups at a time; without a seed one is drawn, and recorded."""
     if not (0 < holdout < 1 and 0 <= reference < 1 and holdout + reference < 1):
         raise UserError(
             f"{holdout:g} and {reference:g} of the records leave no members",
@@ -220,34 +172,49 @@ def _draw(
             "use shares that add up to less than 1",
         )
     seed = secrets.randbits(63) if seed is None else seed
-    source = read_source(data, fields, "DATA")
-    first: dict[str, int] = {}
-    for position, record in enumerate(source.records):
-        first.setdefault(fold(record.text), position)
-    distinct = list(first.values())
-    groups: dict[str, list[int]] = {}
-    for position in distinct:
-        groups.setdefault(source.records[position].group or f"\0{position}", []).append(position)
-    drawn = [list(groups.values())[n] for n in stream(seed, "split").permutation(len(groups))]
-    held_back, rest = _first(drawn, round(holdout * len(distinct)))
-    referenced, inside = _first(rest, round(reference * len(distinct)))
+    in_file = isinstance(data, str | Path)
+    source = read_source(data, {"id": id, "text": text, "group": group}, "DATA")
+    groups = _groups(source.records)
+    distinct = sum(map(len, groups))
+    drawn = [groups[n] for n in stream(seed, "split").permutation(len(groups))]
+    held_back, rest = _first(drawn, round(holdout * distinct))
+    referenced, inside = _first(rest, round(reference * distinct))
     sides = {"members": inside, "holdout": held_back, "reference": referenced}
     positions = {name: sorted(n for group in side for n in group) for name, side in sides.items()}
     for name in ("members", "holdout"):
         if len(positions[name]) < FEWEST:
             raise UserError(
                 f"too few records as {name}: {len(positions[name]):,}",
-                str(data) if isinstance(data, str | Path) else "DATA",
+                str(data) if in_file else "DATA",
                 f"at least {FEWEST} on each side; some hundred are good",
             )
-    named = any(source.records[position].group for position in distinct)
-    summary = SplitWritten(
-        **{name: len(side) for name, side in positions.items()},
-        groups=len(groups) if named else 0,
-        repeated=len(source.records) - len(distinct),
+    parts = Split(
+        **{n: part_of(source.rows if in_file else data, side) for n, side in positions.items()},
+        groups=len(groups) if any(source.records[n].group for n, *_ in groups) else 0,
+        repeated=len(source.records) - distinct,
         seed=seed,
     )
-    return _Drawn(source, positions, summary)
+    if out is not None:
+        files = {
+            f"{name}.jsonl": json_lines([source.rows[n] for n in side])
+            for name, side in positions.items()
+            if side
+        }
+        files["split.json"] = (json.dumps(parts.counts, indent=1) + "\n").encode()
+        why = "a split that a release was made from must not be overwritten"
+        write_folder(Path(out), files, why)
+    return parts
+
+
+def _groups(records: Sequence[Record]) -> list[list[int]]:
+    """Return the positions of different texts, those of a group together."""
+    first: dict[str, int] = {}
+    for position, record in enumerate(records):
+        first.setdefault(fold(record.text), position)
+    groups: dict[str, list[int]] = {}
+    for position in first.values():
+        groups.setdefault(records[position].group or f"\0{position}", []).append(position)
+    return list(groups.values())
 
 
 def _first(groups: Sequence[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
