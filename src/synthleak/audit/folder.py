@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+from packaging.version import Version
 from pydantic import AfterValidator, BaseModel
 
 import synthleak
@@ -143,6 +143,7 @@ class RunFolder:
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             whole = _Shape.model_validate(content).digest == own_digest(content)
+            later = Version(content["synthleak"]).release > Version(synthleak.__version__).release
         except (OSError, ValueError, TypeError, RecursionError):
             whole = False
         if not whole:
@@ -153,13 +154,18 @@ class RunFolder:
                 + shlex.join(["synthleak", "run", str(self.root / SPEC), "--out", str(self.root)])
                 + "`, which rebuilds it",
             )
-        if _release_of(content["synthleak"]) > _release_of(synthleak.__version__):
+        if later:
             raise StoreError(
                 f"written by synthleak {content['synthleak']}, and this is {synthleak.__version__}",
                 str(self.root),
                 "install that version or a later one",
             )
         return content
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What the manifest notes; nothing if no audit was started here."""
+        return self.manifest() or {}
 
     def begun(self) -> dict[str, Any]:
         """Return the manifest; a folder where no audit was started is refused."""
@@ -244,7 +250,7 @@ class RunFolder:
 
     def altered(self) -> list[str]:
         """Return the files that are not as they were when the manifest was written, or gone."""
-        manifest = self.manifest() or {}
+        manifest = self.noted
         names = dict.fromkeys([*manifest.get("files", ()), *manifest.get("hashes", {})])
         return [name for name in names if self._differs(name, manifest)]
 
@@ -310,15 +316,12 @@ class RunFolder:
             )
 
     def looks(self) -> list[Look]:
-        content = self.manifest() or {}
-        return [Look.model_validate(look) for look in content.get("looks", ())]
+        return [Look.model_validate(look) for look in self.noted.get("looks", ())]
 
     def note_look(self, instances: int, cells: Sequence[str], without_p: Sequence[str]) -> None:
         """Write down that cells were looked at: their names, and nothing that was found."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        look = Look(instances=instances, at=at, cells=[*cells], without_p=[*without_p])
-        content = self.manifest() or {}
-        self._put_manifest({**content, "looks": _dumped([*self.looks(), look])})
+        look = Look(instances=instances, at=_now(), cells=[*cells], without_p=[*without_p])
+        self._change(looks=_dumped([*self.looks(), look]))
 
     def begin(self, setup: Setup, *, new: bool) -> None:
         """Say whose folder this is, before anything else is put into it.
@@ -349,23 +352,26 @@ class RunFolder:
         are emptied): they would be taken for its own. These are files that the manifest named, and
         those that are called as `tables` are; any other file is somebody else's.
         """
-        before = self.manifest() or {}
+        before = self.noted
         for name, data in files.items():
             self.write(name, data)
         self._list_artefacts()
-        if before.get("findings") != findings:
-            known = before.get("files", ())
-            there: list[Location] = [*self.results.iterdir()]
-            for path in there:
-                name = f"{RESULTS}/{path.name}"
-                written = name in known or (Path(name).stem in tables and path.suffix in ENDINGS)
-                if written and name not in files:
-                    self._remove(path)
+        there: list[Location] = [*self.results.iterdir()]
+        for path in there if before.get("findings") != findings else ():
+            name = f"{RESULTS}/{path.name}"
+            known = Path(name).stem in tables and path.suffix in ENDINGS
+            if name in files or not (known or name in before.get("files", ())):
+                continue
+            if isinstance(path, Url):
+                path.write_bytes(b"")
+            else:
+                refuse_links(path.parent, path.parent.parent)
+                path.unlink(missing_ok=True)
         self._write_manifest(
             setup,
             findings=findings,
             files=sorted(files),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            made=_now(),
             seconds=round(seconds, 1),
             hashes=self._hashes([SPEC, ARTEFACTS, *sorted(files)]),
             **self._lasting(),
@@ -373,16 +379,13 @@ class RunFolder:
 
     def _lasting(self) -> dict[str, Any]:
         """Return what a manifest says of the folder, whatever audit is in it."""
-        before = self.manifest() or {}
-        kept = {key: before[key] for key in ("purged", PAGES, COMMITTED) if key in before}
+        kept = {key: self.noted[key] for key in ("purged", PAGES, COMMITTED) if key in self.noted}
         return {"looks": _dumped(self.looks()), **kept}
 
     def keep_commitment(self, hash: str, data: bytes) -> None:
         """Keep a commitment, and note its hash in the manifest: it is missed if it is lost."""
         self.write(COMMITMENT, data)
-        content = self.manifest() or {}
-        if content.get(COMMITTED) != hash:
-            self._put_manifest({**content, COMMITTED: hash})
+        self._change(**{COMMITTED: hash})
 
     def rewrite_report(self, page: bytes) -> None:
         self.write(REPORT, page)
@@ -390,12 +393,11 @@ class RunFolder:
 
     def note_text_page(self, path: Location) -> None:
         """Write down that a page with texts lies in the folder, under a name of its own."""
-        content = self.manifest() or {}
         if not isinstance(self.root, Path) or not isinstance(path, Path):
             return
         if path.resolve().is_relative_to(self.root.resolve()):
             name = path.resolve().relative_to(self.root.resolve()).as_posix()
-            self._put_manifest({**content, PAGES: sorted({*content.get(PAGES, ()), name})})
+            self._change(**{PAGES: sorted({*self.noted.get(PAGES, ()), name})})
 
     def note_purge(self, removed: Mapping[str, int], but: tuple[str, ...]) -> None:
         """Write down what is removed from the folder, and when, before it is.
@@ -404,14 +406,12 @@ class RunFolder:
             removed: how many files of each kind are removed.
             but: how the names of artefacts begin that no longer count as missing.
         """
-        content = self.manifest() or {}
-        if ARTEFACTS in content.get("hashes", {}):  # else the audit was never finished
+        if ARTEFACTS in self.noted.get("hashes", {}):  # else the audit was never finished
             self._list_artefacts(lost=self.missing(), but=but)
-            content["hashes"] |= self._hashes([ARTEFACTS])
-        before = content.get("purged", {}).get("removed", {})
+            self._note([ARTEFACTS])
+        before = self.noted.get("purged", {}).get("removed", {})
         total = {kind: before.get(kind, 0) + removed.get(kind, 0) for kind in {**before, **removed}}
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._put_manifest({**content, "purged": {"at": at, "removed": total}})
+        self._change(purged={"at": _now(), "removed": total})
 
     @contextmanager
     def naming_purge(self) -> Iterator[None]:
@@ -419,7 +419,7 @@ class RunFolder:
         try:
             yield
         except Damaged as error:
-            purged = (self.manifest() or {}).get("purged")
+            purged = self.noted.get("purged")
             if not purged or self.store.exists(error.name):
                 raise
             day, _, time = purged["at"].partition("T")
@@ -441,7 +441,7 @@ class RunFolder:
         except (SynthleakError, MemoryError, OSError):
             raise
         except Exception as error:
-            if (self.manifest() or {}).get("findings") is None:
+            if self.noted.get("findings") is None:
                 raise
             raise StoreError(
                 f"what is stored does not fit together ({type(error).__name__}): it was altered,"
@@ -457,7 +457,7 @@ class RunFolder:
 
     def provenance(self) -> Provenance:
         """Return who made the results when, and the hashes of the files; the manifest's own too."""
-        manifest = self.manifest() or {}
+        manifest = self.noted
         noted = manifest.get("hashes")
         return Provenance(
             folder=self.root.resolve().name,
@@ -466,23 +466,18 @@ class RunFolder:
             hashes={MANIFEST: digest_of_file(self.root / MANIFEST), **noted} if noted else {},
         )
 
-    def _remove(self, path: Location) -> None:
-        if isinstance(path, Url):
-            path.write_bytes(b"")
-        else:
-            refuse_links(path.parent, path.parent.parent)
-            path.unlink(missing_ok=True)
-
     def _hashes(self, names: Sequence[str]) -> dict[str, str | None]:
         return {name: digest_of_file(self.root / name) for name in names}
 
     def _note(self, names: Sequence[str]) -> None:
         """Bring the hashes of some files in the manifest up to date."""
-        content = self.manifest() or {}
-        before = content.get("hashes", {})
-        now = {**before, **self._hashes(names)}
-        if now != before:
-            self._put_manifest({**content, "hashes": now})
+        self._change(hashes={**self.noted.get("hashes", {}), **self._hashes(names)})
+
+    def _change(self, **facts: Any) -> None:
+        """Write the manifest with these facts, unless it has them."""
+        before = self.noted
+        if (now := before | facts) != before:
+            self._put_manifest(now)
 
     def _write_manifest(self, setup: Setup, **facts: Any) -> None:
         identity = identity_of(setup)
@@ -512,6 +507,10 @@ class RunFolder:
         write_file(self.root / name, text if isinstance(text, bytes) else text.encode())
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _dumped(looks: Sequence[Look]) -> list[dict[str, Any]]:
     return [look.model_dump(exclude_defaults=True) for look in looks]
 
@@ -537,13 +536,3 @@ def digest_of_file(path: Location) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def _release_of(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare.
-
-    >>> _release_of("0.10.2.dev0") > _release_of("0.9")
-    True
-    """
-    leading = re.match(r"[\d.]*", version)
-    return tuple(int(part) for part in (leading[0] if leading else "").split(".") if part)

@@ -42,6 +42,7 @@ from synthleak.audit.kept_results import TABLES, are_current, kept_outcomes, set
 from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import (
     Setup,
+    cells_of_all_sizes,
     draws_sets,
     game_of,
     generator_of,
@@ -165,12 +166,12 @@ class Audit:
     @cached_property
     def cells(self) -> list[CellRow]:
         """The best proxy of every scenario of every cell: `results/cells.csv`."""
-        return self._evaluated[0]
+        return [row for cell in self.setup.cells for row in self._rows[cell][0]]
 
     @cached_property
     def proxies(self) -> list[ProxyRow]:
         """Every proxy of every scenario of every cell: `results/proxies.csv`."""
-        return self._evaluated[1]
+        return [row for cell in self.setup.cells for row in self._rows[cell][1]]
 
     @cached_property
     def records(self) -> list[RecordRow]:
@@ -179,9 +180,9 @@ class Audit:
             *(row for cell in self._cell_data for row in record_rows(cell)),
             *(
                 row
-                for cell, measured in self._measurements.items()
+                for cell in self.setup.cells
                 if not draws_sets(self.setup, cell.pool)
-                for row in exposed_rows(self.setup, cell, measured)
+                for row in exposed_rows(self.setup, cell, self._measurements[cell])
             ),
         ]
 
@@ -453,19 +454,29 @@ class Audit:
 
     @cached_property
     def _measurements(self) -> dict[Cell, CellMeasurements]:
-        """Every measurement of every cell, with its null."""
-        return {
-            cell: self._tested(measured_with_copies(self.setup, cell)) for cell in self.setup.cells
+        """Every cell at every size, without tests where no verdict can be given."""
+        setup, withheld = self.setup, self._withheld
+        measured = {
+            cell: measured_with_copies(setup, cell)
+            if cell == cell.whole
+            else CELL_MEASUREMENTS.get(setup, cell)
+            for cell in cells_of_all_sizes(setup)
         }
-
-    def _tested(self, measured: CellMeasurements) -> CellMeasurements:
-        """Return measurements as they count: without tests where no verdict can be given."""
-        return measured if self._withheld is None else measured.without_tests(self._withheld)
+        if withheld is None:
+            return measured
+        return {cell: one.without_tests(withheld) for cell, one in measured.items()}
 
     @cached_property
     def _verdicts(self) -> dict[Cell, CellVerdict]:
-        judged = judge(list(self._measurements.values()), self.setup.spec.game.number_of_looks)
-        return dict(zip(self._measurements, judged, strict=True))
+        """The verdicts on every cell; on its smaller releases in sequence, the largest first."""
+        setup, measured = self.setup, self._measurements
+        looks = setup.spec.game.number_of_looks
+        judged = judge([measured[cell] for cell in setup.cells], looks)
+        verdicts = dict(zip(setup.cells, judged, strict=True))
+        for parts in zip(*(smaller_cells(setup, cell) for cell in setup.cells), strict=True):
+            judged = judge_smaller([measured[part] for part in parts], judged, looks)
+            verdicts |= zip(parts, judged, strict=True)
+        return verdicts
 
     @cached_property
     def _ladder(self) -> dict[Cell, list[LadderRow]]:
@@ -490,47 +501,30 @@ class Audit:
         return disclosures_in(self.setup, cell, self._withheld)
 
     @cached_property
-    def _smaller(self) -> dict[Cell, tuple[CellMeasurements, CellVerdict]]:
-        """Every cell in smaller releases, the largest first, with the verdicts of the sequence."""
-        setup, larger = self.setup, list(self._verdicts.values())
-        smaller: dict[Cell, tuple[CellMeasurements, CellVerdict]] = {}
-        for parts in zip(*(smaller_cells(setup, cell) for cell in setup.cells), strict=True):
-            measured = [self._tested(CELL_MEASUREMENTS.get(setup, part)) for part in parts]
-            larger = judge_smaller(measured, larger, setup.spec.game.number_of_looks)
-            smaller |= zip(parts, zip(measured, larger, strict=True), strict=True)
-        return smaller
-
-    @cached_property
-    def _evaluated(self) -> tuple[list[CellRow], list[ProxyRow]]:
-        cells, proxies = [], []
+    def _rows(self) -> dict[Cell, tuple[list[CellRow], list[ProxyRow]]]:
+        """The rows of every cell at every size, of scenarios and of proxies."""
         with self.folder.reading():
-            for cell, measured in self._measurements.items():
-                best, every = self._rows_of(cell, measured, self._verdicts[cell])
-                cells += best
-                proxies += every
-        return cells, proxies
+            return {cell: self._rows_of(cell) for cell in self._measurements}
 
     @cached_property
     def _sizes(self) -> list[CellRow]:
         """Every cell at every size of its releases, the largest first: `results/sizes.csv`."""
-        rows: dict[Cell, list[CellRow]] = {cell: [] for cell in self.setup.cells}
-        for row in self.cells if self._smaller else ():
-            rows[Cell.of(row)].append(row)
-        for part, (measured, judged) in self._smaller.items():
-            rows[part.whole] += self._rows_of(part, measured, judged)[0]
-        return [row for of_cell in rows.values() for row in of_cell]
+        if not self.setup.spec.game.smaller_sizes:
+            return []
+        return [row for rows, _ in self._rows.values() for row in rows]
 
-    def _rows_of(
-        self, cell: Cell, measured: CellMeasurements, judged: CellVerdict
-    ) -> tuple[list[CellRow], list[ProxyRow]]:
-        setup = self.setup
+    def _rows_of(self, cell: Cell) -> tuple[list[CellRow], list[ProxyRow]]:
+        setup, verdicts = self.setup, self._verdicts
+        leaking = [
+            part for part in verdicts if part.whole == cell.whole and verdicts[part].verdict.leaks
+        ]
         return evaluate(
             cell,
             proxies_of(setup),
             ROUNDS.get(setup, cell),
             plan_of(setup, cell),
-            measured,
-            judged,
+            self._measurements[cell],
+            verdicts[cell],
             len(setup.cells),
             copies=copies_in(setup, cell.whole),
             disclosures=self._disclosures_in(cell.whole),
@@ -538,15 +532,8 @@ class Audit:
             claim_as_stated=self._claim_for_a_record(cell),
             game=game_of(setup, cell),
             release_size=seen_texts(setup, cell),
-            leaks_from=self._leaks_from(cell.whole),
+            leaks_from=min((seen_texts(setup, part) for part in leaking), default=None),
         )
-
-    def _leaks_from(self, cell: Cell) -> int | None:
-        """Return the smallest size of the releases of a cell at which a leak was found."""
-        judged = {cell: self._verdicts[cell]}
-        judged |= {part: self._smaller[part][1] for part in smaller_cells(self.setup, cell)}
-        sizes = [seen_texts(self.setup, part) for part, one in judged.items() if one.verdict.leaks]
-        return min(sizes, default=None)
 
     def _claim_for_a_record(self, cell: Cell) -> float | None:
         """Return the ε that is promised for one record, where persons are asked about."""
@@ -572,12 +559,12 @@ class Audit:
         return tuple(
             CellResult(
                 cell=cell,
-                measurements=measured,
+                measurements=self._measurements[cell],
                 judged=self._verdicts[cell],
                 claim=self.claim(cell),
                 rows=tuple(row for row in self.cells if is_of(row, cell)),
                 degenerate=degenerate_releases(self.setup, cell),
-                cells=len(self._measurements),
+                cells=len(self.setup.cells),
                 counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
                 copies=copies_in(self.setup, cell),
                 disclosures=self._disclosures_in(cell),
@@ -587,7 +574,7 @@ class Audit:
                 sizes=tuple(row for row in self._sizes if is_of(row, cell)),
                 ladder=tuple(self._ladder.get(cell, ())),
             )
-            for cell, measured in self._measurements.items()
+            for cell in self.setup.cells
         )
 
 

@@ -291,7 +291,7 @@ def _commitment(
 ) -> tuple[Commitment | None, list[Finding]]:
     """Return the commitment to compare with: the one given, or the one that the folder keeps."""
     is_hash = isinstance(given, str) and is_commitment_hash(given)
-    noted = (folder.manifest() or {}).get(COMMITTED)
+    noted = folder.noted.get(COMMITTED)
     try:
         kept = kept_commitment(folder)
         why = "" if noted in (None, kept and kept.hash) else "missing, or not the one noted"
