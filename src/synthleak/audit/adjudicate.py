@@ -71,7 +71,6 @@ class Flag:
 
     @property
     def why(self) -> str:
-        """Say in a line why the cell is settled by a game of its own."""
         interval = ""
         if self.low is not None and self.high is not None:
             interval = f", {self.low:+.3f} to {self.high:+.3f} at Holm's level"
@@ -241,7 +240,6 @@ def played_again(audit: Audit, store: StagedStore) -> list[MergedRow]:
 
 
 def merged_rows_of(setup: Setup, flags: Sequence[Flag]) -> list[MergedRow]:
-    """Return what the merged games of flagged cells give, the selected pool first."""
     return [
         row
         for flag in flags

@@ -41,7 +41,6 @@ def card(audit: Audit, form: str) -> bytes:
 
 
 def _said(audit: Audit) -> tuple[str, list[str]]:
-    """Return how the audit was done, and the most important caveats."""
     about = audit.folder.provenance()
     made = f" on {about.made[:10]}" if about.made else ""
     check = audit.results.check

@@ -148,7 +148,6 @@ def commit(
 
 
 def is_commitment_hash(text: str) -> bool:
-    """Say whether a text is a hash as `plan commit` prints it, and not the name of a file."""
     return re.fullmatch(_HASH, text) is not None
 
 

@@ -19,7 +19,6 @@ from synthleak.report.results import Facts
 
 
 def corpus_facts(setup: Setup) -> dict[str, Any]:
-    """Return the name and the counts of the corpus."""
     corpus, persons = setup.corpus, persons_in(setup)
     facts = {
         "name": corpus.name,
@@ -72,7 +71,6 @@ def degenerate_releases(setup: Setup, cell: Cell) -> dict[str, int]:
 
 
 def facts_of(setup: Setup) -> Facts:
-    """Return the plug-ins and settings that the page names."""
     corpus, plugins = setup.corpus, setup.plugins
     scored_by = plugins.encoder.identity()
     return Facts(

@@ -50,7 +50,6 @@ ADJUDICATION = "adjudication"
 
 
 def table_names() -> set[str]:
-    """Return what files of `results/` are called, whichever audit writes them."""
     return {*TABLES, *analyses.names(), ADJUDICATION}
 
 

@@ -126,7 +126,6 @@ class Audit:
         return [name for name in super().__dir__() if not name.startswith("_")]
 
     def _repr_html_(self) -> str:
-        """Show the audit in a notebook."""
         return notebook(
             self.headline,
             self._cell_results,

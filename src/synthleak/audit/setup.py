@@ -20,7 +20,7 @@ from synthleak.core.cell import Cell, counted_cells
 from synthleak.core.errors import StoreError
 from synthleak.core.registry import Plugin, PluginFile, use_files
 from synthleak.core.seeds import digest, plain
-from synthleak.core.spec import GameSection, GeneratorSection, Spec
+from synthleak.core.spec import GameSection, GeneratorSection, PluginSection, Spec
 from synthleak.core.store import Store
 from synthleak.corpus.corpus import Corpus, Reader, Record
 from synthleak.encoders.encoder import Encoder, Vectors, encode_once
@@ -128,13 +128,11 @@ def generator_of(setup: Setup, cell: Cell) -> Generator:
 
 
 def records_at(setup: Setup, positions: Sequence[int]) -> tuple[Record, ...]:
-    """Return the records at these positions of the corpus."""
     with _known():
         return tuple(setup.corpus.all_records[position] for position in positions)
 
 
 def record_keys(setup: Setup, positions: Sequence[int]) -> list[str]:
-    """Return the content hashes of the records at these positions."""
     memory = memory_of(setup, "record keys")
     if not memory:
         records = enumerate(setup.corpus.all_records)
@@ -164,7 +162,6 @@ def target_names(setup: Setup, pool: str) -> tuple[str, ...]:
 
 
 def persons_in(setup: Setup) -> Persons | None:
-    """Return the persons of the corpus, where they are asked about."""
     game = setup.spec.game
     return persons_of(setup.corpus, game.max_records, setup.spec.seed) if game.persons else None
 
@@ -352,54 +349,38 @@ def _words(argv: Sequence[Any]) -> list[str]:
 def resolved(setup: Setup) -> dict[str, Any]:
     """Return the spec with every default written out, so that the folder explains itself."""
     spec, plugins = setup.spec, setup.plugins
-    listed = [section.name for section in spec.pool]
+    rules = {order.name: order.rule for order in (*plugins.orders, *setup.empty)}
+    also = [(m.name, m.plugin) for m in plugins.families if m.plugin is not None]
     return {
         "seed": spec.seed,
         "plugins": [file.path.resolve() for file in setup.files] or None,
-        "corpus": {
-            "reader": spec.corpus.reader,
-            "name": setup.corpus.name,
-            "description": spec.corpus.description,
-            **settings_of(plugins.reader),
-        },
+        "corpus": _spelled(spec.corpus, plugins.reader, name=setup.corpus.name),
         "encoders": {
             "pools": {"kind": plugins.pool_encoder.kind, **settings_of(plugins.pool_encoder)},
             "evidence": {"kind": plugins.encoder.kind, **settings_of(plugins.encoder)},
         },
         "pool": [
-            {
-                "name": order.name,
-                "rule": order.rule.kind,
-                "optional": order.optional or None,
-                **settings_of(order.rule),
-            }
-            for order in sorted((*plugins.orders, *setup.empty), key=lambda o: listed.index(o.name))
+            _spelled(section, rules[section.name], optional=section.optional or None)
+            for section in spec.pool
         ],
         "game": spec.game.model_dump(),
         "generator": [
-            {
-                "name": section.name,
-                "kind": section.kind,
-                "epsilon": list(section.epsilon),
-                "delta": section.delta,
-                "label_prior": section.label_prior,
-                **settings_of(generator),
-            }
+            {"name": section.name, **_spelled(section, generator)}
             for section, generator in plugins.generators
         ],
         "evidence": {
             "families": [member.name for member in plugins.families if member.plugin is None],
-            "also": [
-                {"kind": member.name, **settings_of(member.plugin)}
-                for member in plugins.families
-                if member.plugin is not None
-            ]
-            or None,
+            "also": [{"kind": name, **settings_of(plugin)} for name, plugin in also] or None,
             "model": spec.evidence.model or None,
         },
         "prior": [{"kind": attack.kind, **attack.model_dump()} for attack in plugins.attacks],
         "analyses": {**spec.analyses.model_dump(), "also": list(spec.analyses.also)},
     }
+
+
+def _spelled(section: PluginSection, plugin: Plugin, **changed: Any) -> dict[str, Any]:
+    """Return the keys of a section, and all settings of the plug-in that it names."""
+    return section.model_dump(exclude={*section.settings}) | changed | settings_of(plugin)
 
 
 def settings_of(plugin: Plugin) -> dict[str, Any]:

@@ -53,7 +53,6 @@ def read(loaded: LoadedSpec) -> Inputs:
 
 
 def corpus_vectors(inputs: Inputs, store: Store) -> Vectors:
-    """Encode the corpus for the rules of pools."""
     texts = [record.text for record in inputs.corpus.records]
     return encode_once(inputs.plugins.pool_encoder, texts, store)
 

@@ -75,7 +75,6 @@ def check_format(path: Path) -> None:
 
 
 def summary_file(path: Path, audit: Audit, gate: Predicate | None) -> bytes:
-    """Return the summary in the format that the name asks for."""
     form = path.suffix.lower()
     if form == ".sarif":
         return sarif(audit).encode()

@@ -132,7 +132,6 @@ def unless_damaged(what: str, compare: Callable[[], Finding]) -> Finding:
 
 
 def is_stored(store: Store, name: str, data: bytes) -> bool:
-    """Say whether a store holds exactly this under `name`."""
     try:
         return store.get(name) == data
     except (KeyError, Damaged):

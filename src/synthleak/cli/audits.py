@@ -153,7 +153,6 @@ def _shares(written: str | None) -> list[float] | None:
 
 
 def _named(paths: tuple[Path, ...]) -> list[tuple[str, Path]]:
-    """Name releases after their files."""
     names = [name_of_file(path, "release") for path in paths]
     for name in names:
         if names.count(name) > 1:
@@ -247,7 +246,6 @@ def demo(out: Path, records: Path | None, wide: bool, how: How) -> None:
 
 
 def write_records(path: Path) -> int:
-    """Write the records of the demo to a file, to try other commands with; return how many."""
     from synthleak.core.whole_files import write_whole, writing
     from synthleak.corpus.readers.demo import Demo
     from synthleak.preflight.split import json_lines

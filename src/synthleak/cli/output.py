@@ -75,7 +75,6 @@ class _Column:
 
     @property
     def natural(self) -> int:
-        """The width that breaks nothing."""
         return max(len(self.key), *map(len, self.cells))
 
     def header(self, width: int) -> str:
@@ -168,7 +167,6 @@ def check_command(
 
 
 def columns_of(rows: Sequence[object], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return some attributes of each row, by name."""
     return [{name: getattr(row, name) for name in columns} for row in rows]
 
 

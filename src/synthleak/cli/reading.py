@@ -111,7 +111,6 @@ def _without_missing_text(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def lines_of(explanation: Explanation) -> list[str]:
-    """Write an explanation for a terminal."""
     from synthleak.report.writing import filled
 
     text = filled("explanation.txt", e=explanation, counted=counted, inf=math.inf)

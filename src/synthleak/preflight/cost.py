@@ -289,7 +289,6 @@ class _Probe:
         return took
 
     def notes(self) -> list[str]:
-        """Return what the estimate leaves out, assumes or extrapolates."""
         elsewhere = [
             f"{cell.generator} at epsilon {cell.epsilon:g}: its releases are made elsewhere and"
             " still missing; only the stages after them are counted"

@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 
 from synthleak.audit.setup import Setup
-from synthleak.audit.steps.observations import look_at, missing_evidence, scores_of
-from synthleak.audit.steps.releases import (
-    make_releases,
-    missing_releases,
-    naming,
-    planned_claim,
-)
+from synthleak.audit.steps.observations import scores_of
+from synthleak.audit.steps.releases import naming, planned_claim
+from synthleak.audit.steps.work import OBSERVATIONS, RELEASES, make_here
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
@@ -84,12 +80,11 @@ def scores_without_leak(setup: Setup, pool: str, progress: Progress) -> Floats:
         cells=(Cell(setup.corpus.name, pool, section.name, section.epsilon[0]),),
         store=MemoryStore(),
     )
-    for unit in missing_releases(setup):
-        make_releases(setup, unit)
+    make_here(setup, RELEASES)
     run_units(
-        look_at,
+        OBSERVATIONS.task,
         setup,
-        missing_evidence(setup),
+        list(OBSERVATIONS.missing(setup)),
         runtime=Runtime(workers=1),
         progress=progress,
         title=f"observations of {pool}",

@@ -121,7 +121,6 @@ class Split:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What `split.json` records: how many are on which side, and how they were drawn."""
         sides = {name: len(getattr(self, name)) for name in ("members", "holdout", "reference")}
         return sides | {"groups": self.groups, "repeated": self.repeated, "seed": self.seed}
 

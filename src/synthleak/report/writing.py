@@ -198,6 +198,7 @@ def environment() -> Environment:
     templates.filters["budget"] = HOW["budget"]
     templates.filters["chance"] = _chance
     templates.filters["figure"] = lambda value: NOTHING if value is None else f"{value:.3f}"
+    templates.filters["number"] = "{:,}".format
     templates.filters["plain"] = _plain
     return templates
 

@@ -71,7 +71,6 @@ class Check:
     draws: int | None = None
 
     def setup(self, seed: int) -> Setup:
-        """Set up the check with records and a release of this seed."""
         files = self.files(seed)
         claim = {"epsilon": self.epsilon, "delta": DELTA, "private": True}
         corpus: dict[str, Any] = {
@@ -294,7 +293,6 @@ def _persons(seed: int, persons: int, each: int) -> Files:
 
 
 def _texts(count: int, seed: int, rng: np.random.Generator) -> list[str]:
-    """Return different texts in a drawn order."""
     texts = [record.text for record in write_demo(count, seed)]
     return [texts[place] for place in rng.permutation(count)]
 

@@ -39,7 +39,6 @@ FAMILIES = ("char_overlap", "bm25")
 def spec_of(
     seed: int, families: Sequence[str], also: Sequence[str] = (), **sections: Any
 ) -> LoadedSpec:
-    """Return the spec of an audit with these sections."""
     shared = {
         "seed": seed,
         "encoders": {"pools": "hashing", "evidence": "hashing"},
@@ -79,7 +78,6 @@ class Game:
         return None
 
     def game(self) -> dict[str, object]:
-        """Return the game section of the spec."""
         return {
             "design": self.design,
             "instances": self.instances,
@@ -92,11 +90,9 @@ class Game:
         }
 
     def pool(self) -> dict[str, Any]:
-        """Return the section of the pool."""
         return {"name": "pool", "rule": "random", "size": self.targets, "draws": 1}
 
     def setup(self, seed: int) -> Setup:
-        """Set up the game with a corpus, a pool and coins of this seed."""
         budget = {"epsilon": self.epsilon} if math.isfinite(self.epsilon) else {}
         loaded = spec_of(
             seed,
@@ -197,7 +193,6 @@ class PersonGame(Game):
         return PRIVATE[self.design]
 
     def corpus(self, seed: int) -> Corpus:
-        """Write the records of all persons."""
         rng, phrases = stream(seed, "phrases"), PEOPLE // 2
         texts = [record.text for record in write_demo(phrases + PEOPLE * EACH, seed)]
         own = iter(texts[phrases:])
@@ -319,7 +314,6 @@ class TinyModelProxy(LanguageModelProxy):
     """The family `lm` with the tiny model as its backbone."""
 
     def shared(self) -> Any:
-        """Return the tiny model, made once a process."""
         return _tiny_backbone()
 
 

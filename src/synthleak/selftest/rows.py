@@ -100,7 +100,6 @@ class Row:
 
 
 def echo_name(p: float, design: str) -> str:
-    """Return how an echo's row is called."""
     return f"echo p = {p:g}, {design}"
 
 
@@ -116,7 +115,6 @@ KINDS: dict[str, type[Game | Check]] = {
 
 
 def _rows() -> Iterator[Row]:
-    """Yield the rows of rows.toml."""
     table = tomllib.loads(Path(__file__).with_name("rows.toml").read_text("utf-8"))
     named: dict[str, Callable[[Any], Any]] = {
         "instead": INSTEAD.get,

@@ -16,18 +16,13 @@ from typing import Any
 
 import synthleak
 from synthleak.analyses.vulnerability import s10_p
-from synthleak.audit.setup import Setup, game_of, plan_of, records_at, smaller_cells
+from synthleak.audit.setup import Setup, records_at, smaller_cells
 from synthleak.audit.steps.disclosures import DISCLOSURES
-from synthleak.audit.steps.measurements import contents_of, lengths_of
-from synthleak.audit.steps.observations import (
-    look_at,
-    look_with_models,
-    missing_evidence,
-    missing_models,
-    scores_of,
-)
+from synthleak.audit.steps.measurements import contents_of, labelled, lengths_of
+from synthleak.audit.steps.observations import scores_of
 from synthleak.audit.steps.preconditions import preconditions_of
-from synthleak.audit.steps.releases import claim_of, held_claim, make_releases, missing_releases
+from synthleak.audit.steps.releases import claim_of, held_claim
+from synthleak.audit.steps.work import PROXIES, RELEASES, make_here
 from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.engine.local import run_units
 from synthleak.core.engine.progress import Progress
@@ -41,7 +36,6 @@ from synthleak.metrics.membership import round_measurements
 from synthleak.metrics.null import holm
 from synthleak.metrics.profile import profile, shape_of
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import designs
 from synthleak.selftest import checks
 from synthleak.selftest.checks import Check
 from synthleak.selftest.games import (
@@ -95,8 +89,7 @@ def _audit(row: Row, seed: int) -> Outcome:
         return Outcome(blind_p=split.blind.p)
     (cell,), claim = setup.cells, claim_of if row.audit.as_stated else held_claim
     if row.limit in ("read", "unread"):
-        for release in missing_releases(setup):
-            make_releases(setup, release)
+        make_here(setup, RELEASES)
         return Outcome(disclosed_p=DISCLOSURES.get(setup, cell).p)
     for instances in setup.spec.game.looks or (setup.spec.game.instances,):
         setup = replace(setup, reached={cell: instances})
@@ -134,24 +127,16 @@ def _audit(row: Row, seed: int) -> Outcome:
 
 
 def _even_p(scored: ScoredCell) -> float | None:
-    """Return the p-value of S10 under an even leak."""
     shown, _ = profile(scored, redraws=REDRAWS, draws=2)
     return s10_p(shape_of(shown.v[shown.best]).s10, shown.even_leak)
 
 
 def play(setup: Setup, name: str, cell: Cell) -> ScoredCell:
     """Make the releases of a cell, look at them, and join scores with labels."""
-    for release in missing_releases(setup):
-        make_releases(setup, release)
-    for observation in missing_evidence(setup):
-        look_at(setup, observation)
-    for models in missing_models(setup):
-        look_with_models(setup, models)
-    plan = plan_of(setup, cell)
-    design, parts = designs.get(plan.design).plugin, (setup.spec.seed, "selftest", name)
+    make_here(setup, RELEASES, *PROXIES)
+    parts = (setup.spec.seed, "selftest", name)
     contents, words = contents_of(setup, cell.pool), lengths_of(setup, cell.pool)
-    game = game_of(setup, cell)
-    return ScoredCell(scores_of(setup, cell), design, plan, game, parts, contents, words)
+    return labelled(setup, cell, scores_of(setup, cell), parts, contents, words)
 
 
 def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
@@ -221,7 +206,6 @@ class Selftest:
 
 
 def report_of(selftest: Selftest) -> dict[str, Any]:
-    """Return a selftest for a file: date, commit, machine, rows."""
     return {
         "what": "synthleak selftest",
         "version": synthleak.__version__,
@@ -337,7 +321,6 @@ def run_selftest(
 
 
 def play_one(ground: Ground, unit: Unit) -> int:
-    """Play one audit and keep its outcome."""
     outcome = audit(ROWS[unit.row], unit.seed)
     ground.store.put(_place(unit.row, unit.seed), json.dumps(outcome.__dict__).encode())
     return 1

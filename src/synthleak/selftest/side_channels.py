@@ -133,7 +133,6 @@ class MarkedGame(Game):
     also: ClassVar[tuple[str, ...]] = ("marker",)
 
     def pool(self) -> dict[str, Any]:
-        """Return the section of the pool."""
         if not self.kinds:
             return super().pool()
         return {"name": "pool", "rule": "canary", "size": self.targets, "kind": list(self.kinds)}

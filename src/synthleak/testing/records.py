@@ -262,7 +262,6 @@ def _check_claim(generator: Generator, request: Request, fail: Fail) -> None:
 
 
 def _are_labels(labels: object) -> bool:
-    """Say whether these are sorted, different words."""
     return (
         isinstance(labels, tuple)
         and all(isinstance(label, str) for label in labels)

@@ -72,7 +72,6 @@ def share_of_copies(release: Sequence[str], private: Sequence[str]) -> float:
 
 
 def texts_of_release(setup: Setup, cell: Cell, number: int = 0) -> list[str]:
-    """Return the texts of a release of a cell."""
     _, item = wanted_sets(setup, cell)[number]
     return [record.text for record in open_release(setup, header_of(setup, cell, item).text)]
 
@@ -176,7 +175,6 @@ def copies_in_game(setup: Setup, cell: Cell) -> Copies:
 
 
 def copies_in_game_key(setup: Setup, cell: Cell) -> str:
-    """Return the key of the copies of a game."""
     seen = [all_evidence_keys(setup, cell.pool, one.key) for one in observations(setup, cell)]
     return digest("copies", COPIES_VERSION, _about(setup, cell, "copies"), seen)
 

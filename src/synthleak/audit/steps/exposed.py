@@ -222,7 +222,6 @@ def record_needs(setup: Setup, cell: Cell) -> list[Need]:
 
 
 def nearest_texts(setup: Setup, cell: Cell) -> list[str]:
-    """Return the texts of those rows, in their order."""
     sets = {item.name: place for place, item in wanted_sets(setup, cell)}
     rows = NEAREST.get(setup, cell)
     releases = {

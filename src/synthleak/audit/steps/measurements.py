@@ -34,6 +34,7 @@ from synthleak.audit.setup import (
 )
 from synthleak.audit.steps.observations import all_evidence_keys, observations, scores_of
 from synthleak.audit.steps.releases import claim_of, held_claim
+from synthleak.calibration import Scores
 from synthleak.core.artefact import Artefact, Need, as_json
 from synthleak.core.cell import Cell
 from synthleak.core.errors import Damaged
@@ -84,7 +85,6 @@ def _statistics(setup: Setup, pool: str) -> int:
 
 
 def measurements_key(setup: Setup, cell: Cell) -> str:
-    """Return the key of a cell's measurements: plan, evidence, claim, streams, redraws."""
     # Strings of a key stay as they are, whatever the code is called: stored runs depend on them.
     return digest(
         "figures",
@@ -116,17 +116,18 @@ def _rounds_key(setup: Setup, cell: Cell) -> str:
 
 
 def scored_cell(setup: Setup, cell: Cell) -> ScoredCell:
-    """Return what a cell's measurements are made from."""
+    contents, lengths = contents_of(setup, cell.pool), lengths_of(setup, cell.pool)
+    calibrated = scores_of(setup, cell)
+    return labelled(setup, cell, calibrated, stream_name(setup, "figures", cell), contents, lengths)
+
+
+def labelled(
+    setup: Setup, cell: Cell, scores: list[Scores], name: StreamName, *about: Any
+) -> ScoredCell:
+    """Join scores with the plan of a cell, whose trials are the labels."""
     plan = plan_of(setup, cell)
-    return ScoredCell(
-        scores_of(setup, cell),  # calibrated
-        designs.get(plan.design).plugin,
-        plan,  # its trials are the labels
-        game_of(setup, cell),
-        stream_name(setup, "figures", cell),
-        contents_of(setup, cell.pool),
-        lengths_of(setup, cell.pool),
-    )
+    design = designs.get(plan.design).plugin
+    return ScoredCell(scores, design, plan, game_of(setup, cell), name, *about)
 
 
 def contents_of(setup: Setup, name: str) -> tuple[str, ...]:
@@ -209,7 +210,6 @@ def shared_name(setup: Setup, cell: Cell) -> StreamName:
 
 
 def profile_key(setup: Setup, cell: Cell) -> str:
-    """Return the key of a cell's profile: plan, evidence, names of streams."""
     return digest(
         "profile",
         PROFILE_VERSION,
@@ -232,16 +232,8 @@ def _ranks(setup: Setup, cell: Cell) -> bytes:
 
 
 def _profile_and_ranks(setup: Setup, cell: Cell) -> tuple[Profile, bytes]:
-    plan = plan_of(setup, cell)
-    records, ranks = profile(
-        ScoredCell(
-            scores_of(setup, cell),
-            designs.get(plan.design).plugin,
-            plan,
-            game_of(setup, cell),
-            shared_name(setup, cell),
-        )
-    )
+    shared = shared_name(setup, cell)
+    records, ranks = profile(labelled(setup, cell, scores_of(setup, cell), shared))
     return records, pack_ranks(ranks)
 
 

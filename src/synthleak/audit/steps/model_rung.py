@@ -21,6 +21,7 @@ from synthleak.audit.setup import (
 from synthleak.audit.steps.measurements import (
     contents_of,
     further_of,
+    labelled,
     lone_version,
     redraws_of,
 )
@@ -32,8 +33,6 @@ from synthleak.core.seeds import digest
 from synthleak.encoders.encoder import load_array
 from synthleak.evidence.observation import Floats
 from synthleak.metrics.measure import MEASUREMENTS_VERSION, measure
-from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.plan.plan import designs
 
 LADDER_VERSION = 1
 
@@ -53,7 +52,6 @@ def model_values(setup: Setup, cell: Cell) -> Floats:
 
 
 def model_key(setup: Setup, cell: Cell) -> str:
-    """Return the key of the model's measurements: plan, scores, claim, streams, redraws."""
     scores = [
         model_scores_name(setup, cell, item, cell.pool)
         for _, item in sets_of(setup, cell)
@@ -77,14 +75,8 @@ def _measure(setup: Setup, cell: Cell) -> ModelMeasurements:
     sizes = None if pool.persons is None else pool.sizes
     columns, claim = generator_of(setup, cell).score_columns, held_claim(setup, cell)
     scores = model_scores(model_values(setup, cell), plan, columns, sizes)
-    scored = ScoredCell(
-        [scores],
-        designs.get(plan.design).plugin,
-        plan,
-        game_of(setup, cell),
-        stream_name(setup, "model", cell),
-        contents_of(setup, cell.pool),
-    )
+    stream, contents = stream_name(setup, "model", cell), contents_of(setup, cell.pool)
+    scored = labelled(setup, cell, [scores], stream, contents)
     measured = measure(
         scored,
         claim,

@@ -264,7 +264,6 @@ def open_observation(setup: Setup, pool: str, seen: Observed) -> Observation:
 
 
 def look_at(setup: Setup, unit: ObservationUnit) -> int:
-    """Let the families of a unit look at its observation."""
     for who in unit.looks:
         targets = targets_in(setup, who.pool).blocks()[who.block]
         observation = last_observation(setup, unit.looks[0].pool, unit.observed)

@@ -7,8 +7,11 @@ would count that difference as leakage, and the check stops.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +43,7 @@ SAME = "no holdout"
 """The kind of the finding that members and holdout do not differ."""
 TORN = "torn groups"
 """The kind of the finding that neither whole groups nor single records were drawn."""
+ON_BOTH_SIDES = "groups on both sides"
 ENGLISH = ("static", "minilm")
 """Encoders that were trained on English."""
 
@@ -53,36 +57,38 @@ class Oddity:
     line: str
 
 
+LINES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("oddities.toml").read_text("utf-8"))
+"""What is said of each kind of oddity."""
+
+
+def _oddity(kind: str, count: int, line: str = "", **facts: Any) -> Oddity:
+    records = f"{count} {'record is' if count == 1 else 'records are'}"
+    line = line or LINES[kind]
+    return Oddity(kind, count, line.format(count=count, records=records, **facts))
+
+
 def file_oddities(corpus: Corpus, split: Split, encoder: str) -> list[Oddity]:
-    """Look at members, holdout and reference."""
     members, holdout = (
         [corpus.records[place].text for place in split.positions(side)]
         for side in ("members", "holdout")
     )
-    inside = {fold(text) for text in members}
+    inside, groups = {fold(text) for text in members}, split_groups(corpus)
     shared = sum(fold(text) in inside for text in holdout)
+    meaning = LINES[ON_BOTH_SIDES].get(groups.unit)
     oddities = [
-        Oddity(
-            SAME if shared == len(holdout) else "overlap",
-            shared,
-            f"{_share(shared, len(holdout))} records of the holdout are among the members word for"
-            " word: they stay on both sides, where they can only hide a leak",
+        _oddity(SAME if shared == len(holdout) else "overlap", shared, whole=len(holdout)),
+        _oddity(
+            ON_BOTH_SIDES if meaning else TORN,
+            groups.torn,
+            meaning,
+            whole=groups.several,
+            left_out=len(groups.left_out),
         ),
-        _torn_groups(corpus),
-        Oddity(
-            "reference overlap",
-            split.dropped,
-            f"{split.dropped} records of the reference repeat others or stand among members or"
-            " holdout: left out",
-        ),
+        _oddity("reference overlap", split.dropped),
         _repeated("members", members),
         _repeated("holdout", holdout),
         *(
-            Oddity(
-                "few records",
-                len(texts),
-                f"{side}: {_records(len(texts))} few; leaks are easily missed",
-            )
+            _oddity("few records", len(texts), name=side)
             for side, texts in (("members", members), ("holdout", holdout))
             if len(texts) < FEW
         ),
@@ -100,69 +106,23 @@ def release_oddities(name: str, texts: Sequence[str], corpus: Corpus, encoder: s
     copied = sum(fold(text) in inside for text in holdout)
     oddities = [
         _repeated(name, texts),
-        Oddity("blank", blank, f"{name}: {_share(blank, count)} records hold no text"),
-        Oddity(
-            "few in the release",
-            count if count < FEW_RELEASED else 0,
-            f"{name}: {_records(count)} few; a larger release of the same generator would tell"
-            " more",
-        ),
+        _oddity("blank", blank, name=name, whole=count),
+        _oddity("few in the release", count if count < FEW_RELEASED else 0, name=name),
         _foreign(name, [text for text in texts if text.strip()], encoder),
-        Oddity(
-            "holdout in the release",
-            copied,
-            f"{name} contains {_share(copied, len(holdout))} of the holdout word for word: common"
-            " phrases, or the generator saw the holdout",
-        ),
+        _oddity("holdout in the release", copied, name=name, whole=len(holdout)),
     ]
     return [oddity for oddity in oddities if oddity.count]
 
 
-_TORN = {
-    "group": ": their {left_out:,} records are left out",
-    "either": ": a few mistakes, or a split of single records, which would tear as few; both are"
-    " permuted, and the larger p counts",
-    "record": ", as many as a split of single records would tear: single records are permuted",
-}
-"""What groups with records on both sides mean, by the unit of the split that they point to."""
-
-
-def _torn_groups(corpus: Corpus) -> Oddity:
-    groups = split_groups(corpus)
-    torn = f"{_share(groups.torn, groups.several)} groups have records on both sides"
-    if groups.unit in _TORN:
-        meaning = _TORN[groups.unit].format(left_out=len(groups.left_out))
-        return Oddity("groups on both sides", groups.torn, torn + meaning)
-    return Oddity(
-        TORN,
-        groups.torn,
-        f"{torn}: more than a few, and not as many as a split of single records would tear, so"
-        " the unit of the split cannot be determined",
-    )
-
-
 def _repeated(name: str, texts: Sequence[str]) -> Oddity:
     count = len(texts) - len({fold(text) for text in texts})
-    line = f"{name}: {_share(count, len(texts))} records repeat an earlier one"
-    return Oddity("duplicates", count, line)
+    return _oddity("duplicates", count, name=name, whole=len(texts))
 
 
 def _foreign(name: str, texts: Sequence[str], encoder: str) -> Oddity:
     reason = looks_foreign(texts) if encoder in ENGLISH else None
-    return Oddity(
-        "another language",
-        0 if reason is None else len(texts),
-        f"{name}: this does not look English ({reason}), and the encoder {encoder} is: the"
-        " embedding view sees less; use a multilingual one",
-    )
-
-
-def _records(count: int) -> str:
-    return "1 record is" if count == 1 else f"{count} records are"
-
-
-def _share(count: int, whole: int) -> str:
-    return f"{count:,} of {whole:,}"
+    count = 0 if reason is None else len(texts)
+    return _oddity("another language", count, name=name, reason=reason, encoder=encoder)
 
 
 PRECONDITIONS_VERSION = 4

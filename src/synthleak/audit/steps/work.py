@@ -66,7 +66,6 @@ from synthleak.metrics.null import holm
 
 
 def is_measured(setup: Setup) -> bool:
-    """Say whether every cell was measured at its look."""
     try:
         return all(CELL_MEASUREMENTS.exists(setup, cell) for cell in setup.cells)
     except Damaged:  # a release of this look was not made yet
@@ -111,7 +110,6 @@ def at_present_look(setup: Setup) -> Setup:
 
 
 def is_decided(setup: Setup) -> bool:
-    """Say whether no cell of a setup needs another look."""
     return not setup.reached or (is_measured(setup) and not going_on(setup))
 
 
@@ -210,6 +208,13 @@ class Work:
 
 def _steps(unit: Any) -> int:
     return len(getattr(unit, "sets", (unit,)))
+
+
+def make_here(setup: Setup, *works: Work) -> None:
+    """Do all that is missing of some kinds of work in this process."""
+    for work in works:
+        for unit in work.missing(setup):
+            work.task(setup, unit)
 
 
 Needs = Callable[[Setup, Cell], list[Need]]
