@@ -12,8 +12,8 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
+from synthleak.audit.facts import remarks_on
 from synthleak.audit.gate import parse_gate, undecided
-from synthleak.audit.remarks import remarks_on
 from synthleak.audit.summary import markdown
 from synthleak.cli.reading import lines_of
 from synthleak.core.cell import Cell

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 import synthleak
 from support.command_line import assert_one_line_mistake
 from support.command_line import synthleak as cli
-from synthleak.audit.remarks import remarks_on
+from synthleak.audit.facts import remarks_on
 from synthleak.audit.steps import measurements as work
 from synthleak.audit.steps.preconditions import preconditions_of
 from synthleak.core.errors import UserError

@@ -14,7 +14,7 @@ import pytest
 
 import synthleak
 from support.command_line import synthleak as cli
-from synthleak.audit.remarks import remarks_on
+from synthleak.audit.facts import remarks_on
 from synthleak.cli.audits import show
 from synthleak.cli.options import How
 from synthleak.corpus.readers.demo import Demo

@@ -118,7 +118,7 @@ def test_a_card_tells_the_verdict_and_names_nobody(finished: Path) -> None:
 def test_summary_needs_a_known_format(finished: Path) -> None:
     done = synthleak("run", "audit.toml", "--out", "new", "--summary", "a.txt", cwd=finished)
     assert_one_line_mistake(
-        done, "--summary: unknown format: 'a.txt'; end the name in .xml, .md, .sarif"
+        done, "--summary: unknown format: 'a.txt';", ".xml (JUnit), .md (Markdown), .sarif (SARIF)"
     )
     assert not (finished / "new").exists()
 

@@ -30,16 +30,17 @@ from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.commitment import kept_commitment
 from synthleak.audit.facts import (
+    Remark,
     check_facts,
     corpus_facts,
     degenerate_releases,
     facts_of,
+    remarks_on,
     seen_texts,
     size_facts,
 )
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
 from synthleak.audit.kept_results import TABLES, are_current, kept_outcomes, settled
-from synthleak.audit.remarks import Remark, remarks_on
 from synthleak.audit.setup import (
     Setup,
     cells_of_all_sizes,

@@ -9,16 +9,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 from synthleak.analyses.analysis import analyses
 from synthleak.audit.setup import Plugins, Setup
 from synthleak.core.cell import Cell
 from synthleak.core.errors import SpecError
-from synthleak.core.registry import PluginFile, read_files, use_files
-from synthleak.core.spec import EncoderSection, GeneratorSection, LoadedSpec
+from synthleak.core.registry import Plugin, PluginFile, PluginRegistry, read_files, use_files
+from synthleak.core.spec import GeneratorSection, LoadedSpec, PluginSection
 from synthleak.core.store import Store
 from synthleak.corpus.corpus import Corpus, assemble, readers
-from synthleak.encoders.encoder import Encoder, Vectors, encode_once, encoders
+from synthleak.encoders.encoder import Vectors, encode_once, encoders
 from synthleak.evidence.attack import attacks
 from synthleak.evidence.family import model_families
 from synthleak.evidence.table import chosen_families
@@ -27,6 +28,8 @@ from synthleak.pools.pool import Pool
 from synthleak.pools.selection import PoolOrder, rules, select_all, written_in
 from synthleak.releases.generator import Generator, StatedGenerator, generators
 from synthleak.releases.release import Public, public_side
+
+P = TypeVar("P", bound=Plugin)
 
 
 @dataclass(frozen=True)
@@ -133,52 +136,43 @@ def build_plugins(loaded: LoadedSpec) -> Plugins:
     for position, name in enumerate(spec.analyses.also):
         analyses.get(name, f"analyses.also[{position}]")
 
-    def encoder(section: EncoderSection, name: str) -> Encoder:
-        return encoders.build(
-            section.kind, section.settings, key="kind", where=("encoders", name), base=base
-        )
+    def built(
+        registry: PluginRegistry[P], section: PluginSection, *where: str | int, key: str = "kind"
+    ) -> P:
+        name = getattr(section, key)
+        return registry.build(name, section.settings, key=key, where=where, base=base)
 
     orders = []
     for position, pool in enumerate(spec.pool):
-        rule = rules.build(
-            pool.rule, pool.settings, key="rule", where=("pool", position), base=base
-        )
+        rule = built(rules, pool, "pool", position, key="rule")
         orders.append(PoolOrder(pool.name, rule, f"pool[{position}]", pool.optional))
-    built = []
+    pairs = []
     for position, section in enumerate(spec.generator):
-        generator = generators.build(
-            section.kind, section.settings, key="kind", where=("generator", position), base=base
-        )
+        generator = built(generators, section, "generator", position)
         _check_budgets(section, generator, position)
-        built.append((section, generator))
-    if spec.evidence.model and not any(generator.score_columns for _, generator in built):
+        pairs.append((section, generator))
+    if spec.evidence.model and not any(generator.score_columns for _, generator in pairs):
         raise SpecError(
             "no generator here can say what its model knows of a record",
             "evidence.model",
             "remove it, or audit one that can, such as dpsgd",
         )
     also = [
-        model_families.build(
-            section.kind, section.settings, key="kind", where=("evidence", "also", at), base=base
-        ).family()
+        built(model_families, section, "evidence", "also", at).family()
         for at, section in enumerate(spec.evidence.also)
     ]
     wanted = dict.fromkeys(name for order in orders for name in order.rule.looked_for_by)
     named = {member.name for member in also}
     also += [model_families.get(name).plugin().family() for name in wanted if name not in named]
     return Plugins(
-        reader=readers.build(
-            spec.corpus.reader, spec.corpus.settings, key="reader", where=("corpus",), base=base
-        ),
-        pool_encoder=encoder(spec.encoders.pools, "pools"),
-        encoder=encoder(spec.encoders.evidence, "evidence"),
+        reader=built(readers, spec.corpus, "corpus", key="reader"),
+        pool_encoder=built(encoders, spec.encoders.pools, "encoders", "pools"),
+        encoder=built(encoders, spec.encoders.evidence, "encoders", "evidence"),
         orders=tuple(orders),
-        generators=tuple(built),
+        generators=tuple(pairs),
         families=(*chosen_families(spec.evidence.families), *also),
         attacks=tuple(
-            attacks.build(
-                section.kind, section.settings, key="kind", where=("prior", position), base=base
-            )
+            built(attacks, section, "prior", position)
             for position, section in enumerate(spec.prior)
         ),
     )

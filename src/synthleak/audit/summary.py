@@ -1,31 +1,33 @@
-"""An audit in short: a row per cell, and the files that CI systems show: JUnit, Markdown, SARIF.
-
-They hold names, counts and figures, and no text of a record.
-"""
+"""An audit in short, without a text of a record: a row per cell, the files that CI systems show
+(JUnit, Markdown, SARIF), and the block of a dataset card (Hugging Face, or Croissant RAI)."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from synthleak.analyses.cells import CellRow
+from synthleak.audit.facts import remarks_on
 from synthleak.audit.folder import REPORT
 from synthleak.audit.gate import clauses, failing
-from synthleak.audit.remarks import remarks_on
 from synthleak.audit.result import Audit
 from synthleak.audit.sarif import sarif
-from synthleak.core.cell import CANNOT_SAY, WORDS, format_epsilon, is_of
+from synthleak.core.cell import CANNOT_SAY, WORDS, counted, format_epsilon, is_of
 from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
 from synthleak.report.writing import markdown_table, plain
 
-FORMATS = (".xml", ".md", ".sarif")
+FORMATS = {".xml": "JUnit", ".md": "Markdown", ".sarif": "SARIF"}
+CARDS = {".md": "Hugging Face", ".json": "Croissant RAI"}
+CAVEATS = 2
+"""Of a card: the most important ones come first."""
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -66,12 +68,11 @@ def _disclosed(one: CellResult) -> str | None:
     return None if kept is None else f"{kept.disclosed:,} ({kept.by_chance:,})"
 
 
-def check_format(path: Path) -> None:
-    """Refuse a summary of an unknown format before any work starts."""
-    if path.suffix.lower() not in FORMATS:
-        raise UserError(
-            f"unknown format: {path.name!r}", "--summary", f"end the name in {', '.join(FORMATS)}"
-        )
+def check_format(path: Path, option: str, formats: Mapping[str, str]) -> None:
+    """Refuse a file of an unknown format before any work starts."""
+    if path.suffix.lower() not in formats:
+        known = ", ".join(f"{ending} ({what})" for ending, what in formats.items())
+        raise UserError(f"unknown format: {path.name!r}", option, f"end the name in {known}")
 
 
 def summary_file(path: Path, audit: Audit, gate: Predicate | None) -> bytes:
@@ -163,3 +164,53 @@ def markdown(audit: Audit, gate: Predicate | None = None) -> str:
 
 def _xml_text(text: str) -> str:
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def card(audit: Audit, form: str) -> bytes:
+    """Return the block of a dataset card.
+
+    Args:
+        audit: a finished audit.
+        form: `.md`, to stand at the top of a card at Hugging Face; or `.json`, whose fields go into
+            the Croissant metadata of a dataset.
+
+    Returns:
+        Text that names no record and holds none.
+    """
+    return (_croissant(audit) if form.lower() == ".json" else _markdown(audit)).encode()
+
+
+def _said(audit: Audit) -> tuple[str, list[str]]:
+    about = audit.folder.provenance()
+    made = f" on {about.made[:10]}" if about.made else ""
+    check = audit.results.check
+    asked = (
+        f"{counted(check['members'], 'member')} and {counted(check['holdout'], 'held-out record')}"
+        if check
+        else counted(len(audit.setup.corpus), "private record")
+    )
+    how = f"Audited with synthleak {about.version}{made}: {asked}."
+    return how, [one.text for one in remarks_on(audit.setup)[:CAVEATS]]
+
+
+def _markdown(audit: Audit) -> str:
+    how, caveats = _said(audit)
+    tags = "---\ntags:\n- synthetic\n- privacy-audit\n---"
+    table = markdown_table(cell_overview(audit.results.cells))
+    said = "\n".join(f"- {plain(text)}" for text in (how, *caveats))
+    parts = [tags, "## Privacy audit", plain(audit.headline), said, table]
+    return "\n\n".join(parts) + "\n"
+
+
+def _croissant(audit: Audit) -> str:
+    how, caveats = _said(audit)
+    content = {
+        "@context": {
+            "rai": "http://mlcommons.org/croissant/RAI/",
+            "dct": "http://purl.org/dc/terms/",
+        },
+        "dct:conformsTo": "http://mlcommons.org/croissant/RAI/1.0",
+        "rai:personalSensitiveInformation": [audit.headline, how],
+        "rai:dataLimitations": caveats,
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -79,6 +79,7 @@ from synthleak.core.seeds import digest, stream
 from synthleak.core.store import MemoryStore, StagedStore, Store, damaged_in, name_of
 from synthleak.encoders.encoder import dump_array
 from synthleak.evidence.family import Family
+from synthleak.evidence.observation import Targets
 from synthleak.evidence.table import look
 from synthleak.plan.plan import RecordSet
 from synthleak.releases.generators.command import Command
@@ -487,37 +488,32 @@ def _evidence_units(setup: Setup, trust: bool) -> Iterator[Unit]:
     }
     for pool in setup.pools:
         cells = [cell for cell in cells_of_all_sizes(setup) if cell.pool == pool]
-        each = dict.fromkeys(chain.from_iterable(observations(setup, cell) for cell in cells))
-        for seen in each:
-            for block, targets in enumerate(targets_in(setup, pool).blocks()):
+        for seen in dict.fromkeys(seen for cell in cells for seen in observations(setup, cell)):
+            release = made_from.get(seen.release)
+            make = partial(_again, setup, *release, trust) if release else None
+            for targets in targets_in(setup, pool).blocks():
                 for member, key in evidence_keys(setup, targets, seen.key):
-                    release = made_from.get(seen.release)
-                    yield partial(
-                        _look_again, setup, pool, seen, block, member, key, release, trust
-                    )
+                    yield partial(_look_again, setup, pool, seen, targets, member, key, make)
 
 
 def _look_again(
     setup: Setup,
     pool: str,
     seen: Observed,
-    block: int,
+    targets: Targets,
     member: Family,
     key: str,
-    release: tuple[Cell, RecordSet] | None,
-    trust: bool,
+    make_release: Unit | None,
 ) -> Finding:
     what = f"evidence {member.name} in {pool}, {seen.key[:12]}"
     if member.model is not None:
         why = "a language model gives other values on another machine"
         return Finding(what, UNCHECKED, why)
-    if release and not setup.store.exists(name_of("text", seen.release)):
-        again = _again(setup, *release, trust)
+    if make_release and not setup.store.exists(name_of("text", seen.release)):
+        again = make_release()
         if again.outcome != VERIFIED:
             return Finding(what, again.outcome, f"its release was purged; {again.detail}")
-    observation = last_observation(setup, pool, seen)
-    targets = targets_in(setup, pool).blocks()[block]
-    values = look(member, targets, observation, counts=True)
+    values = look(member, targets, last_observation(setup, pool, seen), counts=True)
     same = is_stored(setup.store, name_of("evidence", key), dump_array(values))
     return compared(what, [] if same else ["its values"], "made again, the same")
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.gate import Gate
-from synthleak.cli.options import How, command
+from synthleak.cli.options import Gate, How, command
 from synthleak.cli.output import columns_of, print_json, print_prose, print_table, terminal_width
 from synthleak.core.cell import counted
 from synthleak.core.errors import UserError
@@ -106,7 +105,6 @@ SHOWN = 10
 def check(
     release: tuple[Path, ...],
     pool: tuple[str, ...],
-    id_field: str,
     include_text: bool,
     wide: bool,
     caveats: bool,
@@ -126,7 +124,6 @@ def check(
             release=dict(named),
             out=out or Path("runs") / "-".join(["check", *(name for name, _ in named)]),
             pool=pool or None,
-            id=id_field,
             sizes=_shares(sizes),
             runtime=replace(how.runtime, wait=wait),
             progress=how.progress,

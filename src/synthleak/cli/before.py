@@ -47,29 +47,10 @@ def init(path: Path, situation: str, preset: str | None, force: bool) -> None:
 
 
 @command("split")
-def split(
-    data: Path,
-    out: Path,
-    holdout: float,
-    reference: float,
-    text: str,
-    id_field: str,
-    group: str,
-    seed: int | None,
-    as_json: bool,
-) -> None:
+def split(data: Path, out: Path, as_json: bool, **options: Any) -> None:
     from synthleak.preflight.split import split as split_at_random
 
-    parts = split_at_random(
-        data,
-        out,
-        holdout=holdout,
-        reference=reference,
-        text=text,
-        id=id_field,
-        group=group,
-        seed=seed,
-    )
+    parts = split_at_random(data, out, **options)
     counts = parts.counts
     if as_json:
         print_json({**counts, "folder": str(out)})
@@ -81,7 +62,7 @@ def split(
     click.echo(f"{members}, {counts['holdout']:,} held back{known}{of}{again}")
     click.echo(f"make a release from {out / 'members.jsonl'}, then")
     files = ["members", "holdout", *["reference"] * bool(counts["reference"])]
-    fields = {"text": text, "id": id_field, "group": group}
+    fields = {name: options[name] for name in ("text", "id", "group")}
     click.echo(f"  {check_command('--random-split', out, files, fields)} --release SYNTHETIC")
 
 
@@ -259,30 +240,17 @@ def _size(count: int) -> str:
 def canaries(
     data: Path,
     out: Path,
-    auxiliary: Path | None,
-    size: int,
     kinds: tuple[str, ...],
-    prefix: float,
-    words: int | None,
     text: str,
-    id_field: str,
+    id: str,
     labels: str,
-    seed: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     from synthleak.preflight.split import canaries as write_canaries
 
-    drawn = write_canaries(
-        data,
-        out,
-        auxiliary=auxiliary,
-        size=size,
-        kinds=kinds or ("text",),
-        prefix=prefix,
-        words=words,
-        fields={"id": id_field, "text": text, "labels": labels},
-        seed=seed,
-    )
+    fields = {"text": text, "id": id, "labels": labels}
+    drawn = write_canaries(data, out, kinds=kinds or ("text",), fields=fields, **options)
     if as_json:
         print_json({**asdict(drawn), "folder": str(drawn.folder)})
         return
@@ -295,6 +263,5 @@ def canaries(
     )
     click.echo(f"train on {out / 'train.jsonl'}, then")
     files = ["members", "holdout", "reference"]
-    fields = {"text": text, "id": id_field, "labels": labels}
     command = check_command("--coins", out, files, fields)
     click.echo(f"  {command} --release SYNTHETIC --epsilon E --delta D")

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from synthleak.cli.gate import with_gate
+from synthleak.cli.output import EXIT_FAILED
+from synthleak.core.cell import Cell
 from synthleak.core.engine.progress import Lines, Progress, Silent
-from synthleak.core.locations import Location, locate
+from synthleak.core.errors import UserError
+from synthleak.core.locations import Location, locate, write_file
 from synthleak.core.runtime import Runtime
 from synthleak.core.spec import RuntimeSection
 from synthleak.core.validation import listed
+
+if TYPE_CHECKING:
+    from synthleak.analyses.cells import CellRow
+    from synthleak.audit.commitment import Commitment
+    from synthleak.audit.result import Audit
+    from synthleak.core.predicate import Predicate
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -114,6 +123,86 @@ def _with_how(function: Function) -> Function:
     return run
 
 
+@dataclass(frozen=True)
+class Gate:
+    """A condition on the rows of cells.csv, and where a summary goes; both may be missing."""
+
+    condition: Predicate | None
+    summary: Path | None
+    allow_cannot_say: bool = False
+
+    @property
+    def is_set(self) -> bool:
+        return self.condition is not None or self.summary is not None
+
+    def bound_to(self, commitment: Commitment) -> Gate:
+        """Return the gate that was committed to; another one is refused."""
+        from synthleak.audit.gate import parse_gate
+
+        wanted = commitment.gate
+        if self.condition is not None and self.condition.text != wanted:
+            raise UserError(
+                "not the gate that was committed to"
+                + (", which has none" if wanted is None else f": {wanted}"),
+                "--fail-if",
+                "leave --fail-if out: the committed gate is used",
+            )
+        return replace(self, condition=None if wanted is None else parse_gate(wanted))
+
+    def apply(self, audit: Audit) -> None:
+        """Write the summary; exit 1 if a row satisfies the condition, and say which."""
+        from synthleak.audit.summary import summary_file
+
+        if self.summary is not None:
+            write_file(self.summary, summary_file(self.summary, audit, self.condition))
+        if self.condition is not None:
+            _apply(self.condition, audit, self.allow_cannot_say)
+
+
+def _apply(condition: Predicate, audit: Audit, allow_cannot_say: bool) -> None:
+    from synthleak.audit.gate import clauses, failing, missing, undecided
+
+    failed, rows = failing(condition, audit.cells), len(audit.cells)
+    for name, count in missing(condition, audit.cells).items():
+        click.echo(
+            f"synthleak: --fail-if: {name} is missing in {count} of {rows} rows,"
+            " which cannot satisfy a comparison with it",
+            err=True,
+        )
+    for row in failed:
+        why = clauses(condition, row)
+        click.echo(f"synthleak: --fail-if holds in {_name(row)}: {why}: fails", err=True)
+    unsaid = [] if allow_cannot_say else undecided(condition, audit.cells)
+    for row in unsaid:
+        click.echo(
+            f"synthleak: --fail-if: nothing can be said of {_name(row)}"
+            f" ({row.cannot_say or 'no test'}); --allow-cannot-say lets it pass",
+            err=True,
+        )
+    if failed or unsaid:
+        sys.exit(EXIT_FAILED)
+
+
+def _name(row: CellRow) -> str:
+    return f"{Cell.of(row).title(given=row.design == 'given')}, {row.scenario}"
+
+
+def _with_gate(function: Function) -> Function:
+    """Read `--fail-if` and `--summary` before any work starts; the function gets a `gate`."""
+
+    @wraps(function)
+    def run(fail_if: str | None, summary: Path | None, allow_cannot_say: bool, **rest: Any) -> None:
+        from synthleak.audit.gate import parse_gate
+        from synthleak.audit.summary import FORMATS, check_format
+
+        if summary is not None:
+            check_format(summary, "--summary", FORMATS)
+        condition = None if fail_if is None else parse_gate(fail_if)
+        function(gate=Gate(condition, summary, allow_cannot_say), **rest)
+
+    return run
+
+
 TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
 """What each command takes and says of itself, and where `--help` lists it."""
 COMMANDS: dict[str, click.Command] = {}
@@ -132,7 +221,7 @@ def command(
         if "work" in takes:
             function = _with_how(function)
         if "gate" in takes:
-            function = with_gate(function)
+            function = _with_gate(function)
         for settings in reversed(list(_listed(takes))):
             function = _parameter(**settings)(function)
         made = COMMANDS[name] = click.command(word, cls, help=about["help"])(function)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from synthleak.cli.gate import Gate
-from synthleak.cli.options import How, command
+from synthleak.cli.options import Gate, How, command
 from synthleak.cli.output import EXIT_FAILED, columns_of, print_json, print_prose, print_table
 from synthleak.core.cell import counted, format_epsilon
 from synthleak.core.engine.progress import Silent
@@ -61,12 +60,12 @@ def report(
 
 
 def _write_card(folder: Location, path: Path, others: Sequence[bool]) -> None:
-    from synthleak.audit.card import card, check_card_format
     from synthleak.audit.finished import open_finished
+    from synthleak.audit.summary import CARDS, card, check_format
 
     if any(others):
         raise UserError("a card is written by itself", "--card", "leave out the other options")
-    check_card_format(path)
+    check_format(path, "--card", CARDS)
     write_file(path, card(open_finished(folder), path.suffix))
     click.echo(str(path))
 

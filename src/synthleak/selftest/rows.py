@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -35,21 +35,6 @@ COPIED = "containment_max"
 RATE = 0.1
 """The false-discovery rate at which records are named."""
 
-Limit = Literal[
-    "null",
-    "echo",
-    "claim",
-    "named",
-    "found",
-    "exceeded",
-    "nobody",
-    "even",
-    "uneven",
-    "stopped",
-    "read",
-    "unread",
-]
-
 
 @dataclass(frozen=True)
 class Row:
@@ -60,7 +45,7 @@ class Row:
     """
 
     name: str
-    limit: Limit
+    limit: str
     audit: Game | Check
     p: float = 0.0
     cells: int = 1
@@ -160,8 +145,6 @@ class Outcome:
         return self.claim_p is not None and self.claim_p <= LEVEL
 
 
-LEVELS = ("null", "claim", "nobody", "even", "unread")
-"""Limits that are the binomial's at 5%."""
 MOST = 0.5
 """How often a leak, or a claim that is too small, must be found."""
 
@@ -215,7 +198,7 @@ def _at_least(title: str, found: int, audits: int) -> Judged:
     return title, found / audits, f"> {MOST:g}", found > MOST * audits
 
 
-def _null(outcomes: Sequence[Outcome]) -> Judged:
+def _null(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     """Count verdicts, deployable figures and bounds on ε that are false alarms."""
     alarms = (
         sum(_small(outcome.p) for outcome in outcomes),
@@ -255,7 +238,7 @@ def _reach(values: Sequence[float]) -> float:
     return max(float(t.ppf(0.9995, len(values) - 1)) * error, 0.003)
 
 
-def _discoveries(row: Row, outcomes: Sequence[Outcome]) -> Judged:
+def _discoveries(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
     shares = [outcome.wrong / max(outcome.named, 1) for outcome in outcomes]
     mean = float(np.mean(shares))
     assert isinstance(row.audit, Game)
@@ -285,13 +268,14 @@ _MOSTLY: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
 """What must happen in most."""
 
 
+LEVELS = ("null", *_SELDOM)
+"""Limits that are the binomial's at 5%."""
+
+
 def _judged(row: Row, outcomes: Sequence[Outcome], chance: Sequence[Outcome]) -> Judged:
-    if row.limit in _SELDOM:
-        title, counts = _SELDOM[row.limit]
-        return _at_most(title, sum(map(counts, outcomes)), len(outcomes))
-    if row.limit in _MOSTLY:
-        title, counts = _MOSTLY[row.limit]
-        return _at_least(title, sum(map(counts, outcomes)), len(outcomes))
-    if row.limit == "null":
-        return _null(outcomes)
-    return _echo(row, outcomes, chance) if row.limit == "echo" else _discoveries(row, outcomes)
+    if row.limit in _SELDOM | _MOSTLY:
+        title, counts = (_SELDOM | _MOSTLY)[row.limit]
+        hold = _at_most if row.limit in _SELDOM else _at_least
+        return hold(title, sum(map(counts, outcomes)), len(outcomes))
+    special = {"echo": _echo, "named": _discoveries, "null": _null}
+    return special[row.limit](row, outcomes, chance)

@@ -160,21 +160,6 @@ def audits_of(row: Row, *, full: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What workers share: where outcomes go."""
-
-    store: FolderStore
-
-
-@dataclass(frozen=True)
-class Unit:
-    """One audit of one row."""
-
-    row: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class Selftest:
     """All rows, judged, how long they took, and the commit they were started from.
 
@@ -293,25 +278,25 @@ def run_selftest(
         number: row for number, row in enumerate(ROWS) if row in wanted and row.name not in not_run
     }
     with tempfile.TemporaryDirectory(prefix="synthleak-selftest-") as folder:
-        ground = Ground(FolderStore(folder))
+        store = FolderStore(folder)
         seeds = {
             number: range(FIRST_SEED, FIRST_SEED + (audits or audits_of(row, full=full)))
             for number, row in played.items()
         }
-        units = [Unit(row, seed) for row in played for seed in seeds[row]]
+        units = [(row, seed) for row in played for seed in seeds[row]]
         # joblib replaces a worker that has grown by 300 MB since its first unit. Rows that load
         # torch come first, or it would be loaded again and again.
-        units.sort(key=lambda unit: not played[unit.row].needs_llm)
+        units.sort(key=lambda unit: not played[unit[0]].needs_llm)
         run_units(
             play_one,
-            ground,
+            store,
             units,
             runtime=Runtime(workers=workers),
             progress=progress,
             title="audits",
         )
         outcomes = [
-            [Outcome(**json.loads(ground.store.get(_place(row, seed)))) for seed in seeds[row]]
+            [Outcome(**json.loads(store.get(_place(row, seed)))) for seed in seeds[row]]
             for row in played
         ]
     judged = list(zip(played.values(), outcomes, strict=True))
@@ -320,9 +305,10 @@ def run_selftest(
     return Selftest(rows, time.monotonic() - started, commit, not_run)
 
 
-def play_one(ground: Ground, unit: Unit) -> int:
-    outcome = audit(ROWS[unit.row], unit.seed)
-    ground.store.put(_place(unit.row, unit.seed), json.dumps(outcome.__dict__).encode())
+def play_one(store: FolderStore, unit: tuple[int, int]) -> int:
+    """Play one audit, of a row and a seed, and keep its outcome."""
+    row, seed = unit
+    store.put(_place(row, seed), json.dumps(audit(ROWS[row], seed).__dict__).encode())
     return 1
 
 
