@@ -50,33 +50,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Audit": "synthleak.audit.result",
-    "Cell": "synthleak.core.cell",
-    "CellRow": "synthleak.analyses.cells",
-    "Claim": "synthleak.releases.claim",
-    "Corpus": "synthleak.corpus.corpus",
-    "Estimate": "synthleak.metrics.measurements",
-    "ProxyRow": "synthleak.analyses.cells",
-    "Record": "synthleak.corpus.corpus",
-    "RecordRow": "synthleak.analyses.cells",
-    "Runtime": "synthleak.core.runtime",
-    "Spec": "synthleak.core.spec",
-    "SynthleakError": "synthleak.core.errors",
-    "UserError": "synthleak.core.errors",
-    "analyse": "synthleak.audit.finished",
-    "canaries": "synthleak.preflight.split",
-    "check": "synthleak.checks.check",
-    "commit": "synthleak.audit.commitment",
-    "compare": "synthleak.audit.finished",
-    "explain": "synthleak.explanations",
-    "load_spec": "synthleak.core.spec",
-    "open_run": "synthleak.audit.result",
-    "parse_spec": "synthleak.core.spec",
-    "run": "synthleak.audit.run",
-    "split": "synthleak.preflight.split",
-    "verify": "synthleak.audit.verify",
+_NAMES = {
+    "analyses.cells": "CellRow ProxyRow RecordRow",
+    "audit.commitment": "commit",
+    "audit.finished": "analyse compare",
+    "audit.result": "Audit open_run",
+    "audit.run": "run",
+    "audit.verify": "verify",
+    "checks.check": "check",
+    "core.cell": "Cell",
+    "core.errors": "SynthleakError UserError",
+    "core.runtime": "Runtime",
+    "core.spec": "Spec load_spec parse_spec",
+    "corpus.corpus": "Corpus Record",
+    "explanations": "explain",
+    "metrics.measurements": "Estimate",
+    "preflight.split": "canaries split",
+    "releases.claim": "Claim",
 }
+_HOME = {name: f"synthleak.{at}" for at, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - for type checkers, the names are imported above
 

@@ -81,9 +81,9 @@ def test_plans_are_shown_exported_and_judged(tmp_path: Path) -> None:
     loaded = LoadedSpec(parse_spec(spec({"kind": "echo"}, design="lone")))
     setup = set_up(loaded, MemoryStore())
     shown = preview(setup)
-    assert shown.pools[0]["targets"] == 6
-    assert shown.pools[0]["of records"] == len(setup.pools["random"].asked) > 6
-    assert shown.totals["records left out"] > 0
+    assert shown["pools"][0]["targets"] == 6
+    assert shown["pools"][0]["of records"] == len(setup.pools["random"].asked) > 6
+    assert shown["totals"]["records left out"] > 0
     made = export_plan(loaded, tmp_path / "out")
     train = next((tmp_path / "out").rglob("train.jsonl"))
     rows = [json.loads(line) for line in train.read_text(encoding="utf-8").splitlines()]

@@ -91,7 +91,9 @@ class Commitment(BaseModel):
 
     def check(self, setup: Setup, folder: RunFolder) -> None:
         """Refuse an audit that is not the committed one, and a folder with another commitment."""
-        if differing := self.differences(setup, _finished(folder)):
+        manifest = folder.manifest()
+        finished = manifest if manifest and manifest["findings"] is not None else None
+        if differing := self.differences(setup, finished):
             raise UserError(
                 f"the audit is not the committed one: these differ: {', '.join(differing)}",
                 str(folder.root),
@@ -169,11 +171,6 @@ def read_commitment(path: Location) -> Commitment:
 def kept_commitment(folder: RunFolder) -> Commitment | None:
     path = folder.root / COMMITMENT
     return read_commitment(path) if path.is_file() else None
-
-
-def _finished(folder: RunFolder) -> dict[str, Any] | None:
-    manifest = folder.manifest()
-    return manifest if manifest and manifest["findings"] is not None else None
 
 
 def _hash_of(content: Mapping[str, Any]) -> str:

@@ -94,23 +94,18 @@ def corpus_facts(setup: Setup) -> dict[str, Any]:
 
 def size_facts(setup: Setup, name: str) -> dict[str, Any]:
     """Return how many records a pool has for each purpose, and whether labels can be asked for."""
-    pool = setup.pools[name]
+    pool, plan = setup.pools[name], setup.plans[name]
     return {
         "targets": len(pool.targets),
         "candidates": len(pool.candidates),
         "auxiliary": len(pool.auxiliary),
-        "records": setup.plans[name].nominal,
-        "release_size": _release_size(setup, name),
+        "records": plan.nominal,
+        "release_size": plan.release_size
+        if draws_sets(setup, name)
+        else max(seen_texts(setup, cell) for cell in setup.cells if cell.pool == name),
         "expressible": setup.publics[name].expresses(records_at(setup, pool.asked)),
         **({"written": len(pool.written), "copies": max(pool.copies)} if pool.written else {}),
     }
-
-
-def _release_size(setup: Setup, pool: str) -> int:
-    """Return how many records a release has: as planned, or as given (the largest)."""
-    if draws_sets(setup, pool):
-        return setup.plans[pool].release_size
-    return max(seen_texts(setup, cell) for cell in setup.cells if cell.pool == pool)
 
 
 def seen_texts(setup: Setup, cell: Cell) -> int:

@@ -70,7 +70,7 @@ def _check_types(left: Operand, right: Operand | None) -> None:
         return  # asks whether a cell is missing
     if _kind(left) != _kind(right):
         raise UserError(
-            " and ".join(f"{_spelled(side)} is {_kind(side)}" for side in sides),
+            " and ".join(f"{side.name or repr(side.value)} is {_kind(side)}" for side in sides),
             "--fail-if",
             "compare numbers with numbers, without quotes, and texts with 'texts'",
         )
@@ -83,10 +83,6 @@ def _kind(side: Operand) -> str:
         return MARK
     written = str(CellRow.__dataclass_fields__[side.name].type)
     return TEXT if "str" in written else NUMBER
-
-
-def _spelled(side: Operand) -> str:
-    return side.name if side.name is not None else repr(side.value)
 
 
 def _values(row: CellRow) -> dict[str, Any]:

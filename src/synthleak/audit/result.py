@@ -26,7 +26,6 @@ from synthleak.analyses.copies import CopyRow, NearestRow
 from synthleak.analyses.disclosures import DisclosureRow, Disclosures
 from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
-from synthleak.analyses.utility import UtilityRow
 from synthleak.analyses.vulnerability import record_rows
 from synthleak.audit.commitment import kept_commitment
 from synthleak.audit.facts import (
@@ -220,7 +219,7 @@ class Audit:
             "prior": self.study.prior,
             "comparison": self.study.comparison,
             "records": self.records,
-            "utility": self._utility,
+            "utility": [utility_row_of(self.setup, data.cell) for data in self._cell_data],
             "copies": self.copies,
             "nearest": self._nearest,
             "sizes": self._sizes,
@@ -547,11 +546,6 @@ class Audit:
         """Every cell as it was played: coins, targets, V(x) under every signal."""
         cells = [cell for cell in self.setup.cells if draws_sets(self.setup, cell.pool)]
         return [cell_data_of(self.setup, cell) for cell in cells]
-
-    @property
-    def _utility(self) -> list[UtilityRow]:
-        cells = [cell for cell in self.setup.cells if draws_sets(self.setup, cell.pool)]
-        return [utility_row_of(self.setup, cell) for cell in cells]
 
     @cached_property
     def _cell_results(self) -> tuple[CellResult, ...]:

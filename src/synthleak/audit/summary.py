@@ -47,6 +47,7 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
     named, rate = one.measurements.named, one.measurements.crossfit_tpr
     fitted, row = one.deployable, one.rows[0]
     shown = named is None and one.few is None
+    disclosed = one.disclosures and f"{one.disclosures.disclosed:,} ({one.disclosures.by_chance:,})"
     return {
         "pool": one.cell.pool,
         "generator": one.cell.generator,
@@ -55,17 +56,12 @@ def _overview_row(one: CellResult) -> dict[str, Any]:
         "named": None if named is None else f"{named:,} of {len(one.measurements.records):,}",
         "recognised of 100": round(100 * rate.value) if shown and rate is not None else None,
         "copied": None if one.copies is None else one.copies.copied[0],
-        "disclosed (by chance)": _disclosed(one),
+        "disclosed (by chance)": disclosed,
         "AUC": None if fitted is None else fitted.value,
         "chance limit": None if fitted is None else fitted.null,
         "p": one.judged.p_holm,
         "releases": f"{row.instances} of {one.planned}" if row.looks > 1 else None,
     }
-
-
-def _disclosed(one: CellResult) -> str | None:
-    kept = one.disclosures
-    return None if kept is None else f"{kept.disclosed:,} ({kept.by_chance:,})"
 
 
 def check_format(path: Path, option: str, formats: Mapping[str, str]) -> None:

@@ -148,13 +148,13 @@ def show(spec: Path, as_json: bool) -> None:
 
     shown = preview(set_up(load_spec(spec), MemoryStore()))
     if as_json:
-        print_json(asdict(shown))
+        print_json(shown)
         return
-    print_table(shown.pools, title="pools")
-    print_table(shown.attackers, title="what each attacker knows")
-    print_table(shown.cells, title="releases and trials")
-    print_table([shown.totals], title="total")
-    for note in shown.notes:
+    print_table(shown["pools"], title="pools")
+    print_table(shown["attackers"], title="what each attacker knows")
+    print_table(shown["cells"], title="releases and trials")
+    print_table([shown["totals"]], title="total")
+    for note in shown["notes"]:
         print_prose(f"note: {note}")
 
 

@@ -119,9 +119,10 @@ def main() -> None:
         refused = isinstance(error, OSError) and error.errno in REFUSALS
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        if isinstance(error, ModuleNotFoundError) and _is_foreign(error.name):
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and missing.partition(".")[0] != "synthleak":  # else a bug of ours
             _say(
-                f"the package {error.name} is not installed; install it: `synthleak doctor` lists"
+                f"the package {missing} is not installed; install it: `synthleak doctor` lists"
                 " what is missing"
             )
             sys.exit(EXIT_MISTAKE)
@@ -135,11 +136,6 @@ def main() -> None:
 def _say(line: str) -> None:
     with suppress(OSError):  # the terminal may be gone, the disk full
         click.echo(f"synthleak: {line}", err=True)
-
-
-def _is_foreign(module: str | None) -> bool:
-    """Say whether a module that was not found is of another package: one of ours is a bug."""
-    return module is not None and module.partition(".")[0] != "synthleak"
 
 
 def _refusal(error: OSError) -> str:

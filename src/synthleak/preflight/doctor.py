@@ -19,6 +19,8 @@ from synthleak.core.registry import installed
 from synthleak.core.runtime import available_cores
 
 GIB = 2**30
+STATES = ("ok", "wrong version", "missing")
+"""Of a package, and of an extra that needs several: the worst of theirs."""
 Row = dict[str, Any]
 
 
@@ -99,7 +101,7 @@ def extras() -> list[Row]:
         {
             "extra": name,
             "packages": ", ".join(f"{row['package']} {row['version']}".strip() for row in rows),
-            "state": (state := _worst([row["state"] for row in rows])),
+            "state": (state := max((row["state"] for row in rows), key=STATES.index)),
             "remedy": "" if state == "ok" else f"pip install 'synthleak[{name}]'",
         }
         for name, rows in sorted(groups.items())
@@ -149,7 +151,3 @@ def _package(wanted: Requirement) -> Row:
         "state": state,
         "remedy": "" if fits else f"pip install '{wanted.name}{wanted.specifier}'",
     }
-
-
-def _worst(states: list[str]) -> str:
-    return next((state for state in ("missing", "wrong version") if state in states), "ok")

@@ -40,30 +40,20 @@ from synthleak.pools.pool import Overlap, Pool, overlaps_of
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Preview:
-    """Four tables: the pools, what the attackers know, the cells, and totals; and what is missing.
+def preview(setup: Setup) -> dict[str, Any]:
+    """Return tables by name: the pools, what the attackers know, the cells, and totals.
 
     `notes` say of each generator that cannot make releases here what it needs.
     """
-
-    pools: list[Row]
-    attackers: list[Row]
-    cells: list[Row]
-    totals: Row
-    notes: list[str]
-
-
-def preview(setup: Setup) -> Preview:
     first = next(iter(setup.plans.values()))
-    return Preview(
-        pools=[_pool(setup, name) for name in setup.pools]
-        + [_left_out(setup, name) for name in [order.name for order in setup.empty]],
-        attackers=[_attacker(first, position) for position in range(len(first.baselines))],
-        cells=_cells(setup),
-        totals=_totals(setup),
-        notes=list(_notes(setup)),
-    )
+    return {
+        "pools": [_pool(setup, name) for name in setup.pools]
+        + [_left_out(setup, order.name) for order in setup.empty],
+        "attackers": [_attacker(first, position) for position in range(len(first.baselines))],
+        "cells": _cells(setup),
+        "totals": _totals(setup),
+        "notes": list(_notes(setup)),
+    }
 
 
 def _notes(setup: Setup) -> Iterator[str]:

@@ -192,11 +192,8 @@ def scattered_words(seed: int) -> Files:
     rng = stream(seed, "scattered words")
     texts = _texts(UNEVEN + 2 * OTHERS + REFERENCE, seed, rng)
     inside = rng.permutation(UNEVEN) < UNEVEN // 2
-    rows = [{"text": f"{text} word{at}"} for at, text in enumerate(texts[:UNEVEN])]
-    told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
-    released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
-    release = [f"{text} word{at}" for text, at in zip(released, told, strict=True)]
-    return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
+    words = [f"word{at}" for at in range(UNEVEN)]
+    return _lent(texts, inside, words, rng)
 
 
 def lent_style(seed: int) -> Files:
@@ -205,11 +202,7 @@ def lent_style(seed: int) -> Files:
     texts = _texts(UNEVEN + 2 * OTHERS + REFERENCE, seed, rng)
     inside = rng.permutation(UNEVEN) < UNEVEN // 2
     signs = ["".join(rng.permutation(list("!?.,;:~*-+=")))[:6] for _ in range(UNEVEN)]
-    rows = [{"text": f"{text} {sign}"} for text, sign in zip(texts[:UNEVEN], signs, strict=True)]
-    told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
-    released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
-    release = [f"{text} {signs[at]}" for text, at in zip(released, told, strict=True)]
-    return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
+    return _lent(texts, inside, signs, rng)
 
 
 def told_identifiers(seed: int) -> Files:
@@ -290,6 +283,17 @@ def _persons(seed: int, persons: int, each: int) -> Files:
     inside = np.repeat(rng.permutation(np.arange(persons) % 2 == 0), each)
     known = rng.permutation(persons)[: persons // 3].tolist()
     return _split(rows, inside, [*(f"{shared[who]} {next(rest)}" for who in known), *rest])
+
+
+def _lent(
+    texts: Sequence[str], inside: NDArray[np.bool_], marks: Sequence[str], rng: np.random.Generator
+) -> Files:
+    """Close each record with its mark, and texts of others with those of half of the members."""
+    rows = [{"text": f"{text} {mark}"} for text, mark in zip(texts[:UNEVEN], marks, strict=True)]
+    told = rng.permutation(np.flatnonzero(inside))[: 2 * OTHERS].tolist()
+    released = texts[UNEVEN : UNEVEN + 2 * OTHERS]
+    release = [f"{text} {marks[at]}" for text, at in zip(released, told, strict=True)]
+    return _split(rows, inside, release, texts[UNEVEN + 2 * OTHERS :])
 
 
 def _texts(count: int, seed: int, rng: np.random.Generator) -> list[str]:

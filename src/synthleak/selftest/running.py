@@ -112,7 +112,10 @@ def _audit(row: Row, seed: int) -> Outcome:
     copied = person_name(COPIED) if setup.spec.game.persons else COPIED
     place = names.index(copied) if copied in names else None
     rounds = round_measurements(scores[0].values, scored.observed)
-    first = figures.rows[0].auc
+    first, even_p = figures.rows[0].auc, None
+    if row.limit in ("even", "uneven"):
+        shown, _ = profile(scored, redraws=REDRAWS, draws=2)
+        even_p = s10_p(shape_of(shown.v[shown.best]).s10, shown.even_leak)
     return Outcome(
         p=None if None in sizes else max(p for p in sizes if p is not None),
         # That of the largest size says nothing of the smallest one, whose p the row is held to.
@@ -121,14 +124,9 @@ def _audit(row: Row, seed: int) -> Outcome:
         tpr=None if place is None else float(rounds.tpr[place]),
         width=(first.high or 0.0) - (first.low or 0.0),
         claim_p=figures.epsilon.p if figures.epsilon else None,
-        even_p=_even_p(scored) if row.limit in ("even", "uneven") else None,
+        even_p=even_p,
         **_named(setup, figures),
     )
-
-
-def _even_p(scored: ScoredCell) -> float | None:
-    shown, _ = profile(scored, redraws=REDRAWS, draws=2)
-    return s10_p(shape_of(shown.v[shown.best]).s10, shown.even_leak)
 
 
 def play(setup: Setup, name: str, cell: Cell) -> ScoredCell:
