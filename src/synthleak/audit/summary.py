@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from synthleak.analyses.cells import CellRow
 from synthleak.audit.facts import remarks_on
@@ -22,7 +21,7 @@ from synthleak.core.errors import UserError
 from synthleak.core.predicate import Predicate
 from synthleak.report.results import CellResult
 from synthleak.report.verdict import sentence
-from synthleak.report.writing import markdown_table, plain
+from synthleak.report.writing import filled, markdown_table, plain
 
 FORMATS = {".xml": "JUnit", ".md": "Markdown", ".sarif": "SARIF"}
 CARDS = {".md": "Hugging Face", ".json": "Croissant RAI"}
@@ -115,51 +114,26 @@ def junit(audit: Audit, gate: Predicate | None = None) -> str:
     is broken. "Cannot say" is a skipped case.
     """
     cases = _cases(audit, gate)
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.failed is not None for case in cases)),
-        "skipped": str(sum(case.skipped is not None for case in cases)),
-    }
-    root = ElementTree.Element("testsuites", {"name": "synthleak", **counts})
-    corpus = _xml_text(audit.setup.corpus.name)
-    suite = ElementTree.SubElement(root, "testsuite", {"name": f"synthleak {corpus}", **counts})
-    for case in cases:
-        names = {"classname": f"synthleak.{corpus}", "name": _xml_text(case.name)}
-        element = ElementTree.SubElement(suite, "testcase", names)
-        for kind, why in (("failure", case.failed), ("skipped", case.skipped)):
-            if why is not None:
-                said = ElementTree.SubElement(element, kind, {"message": _xml_text(why)})
-                said.text = _xml_text(case.details)
-        if case.failed is None and case.skipped is None:
-            ElementTree.SubElement(element, "system-out").text = _xml_text(case.details)
-    ElementTree.SubElement(suite, "system-out").text = _xml_text(audit.headline)
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+    corpus = audit.setup.corpus.name
+    text = filled("junit.xml", cases=_cases(audit, gate), corpus=corpus, headline=audit.headline)
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text.decode()) + "\n"
 
 
 def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
-    cases = _cases(audit, gate)
-    failed = [
-        f"- failed: {plain(case.name)}: {plain(case.failed)}" for case in cases if case.failed
-    ]
-    parts = [f"## synthleak: {plain(audit.setup.corpus.name)}", plain(audit.headline)]
-    if failed:
-        parts.append("\n".join(failed))
-    elif gate is not None:
-        none = f"holds in none of {len(cases)} cells"
-        parts.append(f"--fail-if {none if len(cases) > 1 else 'does not hold in the one cell'}.")
-    parts.append(markdown_table(cell_overview(audit.results.cells)))
-    remarks = [f"- **{plain(one.name)}**: {plain(one.text)}" for one in remarks_on(audit.setup)]
-    if remarks:
-        parts.append("\n".join(remarks))
-    parts.append(f"The whole report is `{audit.folder.root / REPORT}`.")
-    return "\n\n".join(parts) + "\n"
-
-
-def _xml_text(text: str) -> str:
-    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return (
+        filled(
+            "summary.md",
+            corpus=audit.setup.corpus.name,
+            headline=audit.headline,
+            cases=_cases(audit, gate),
+            gate=gate,
+            table=markdown_table(cell_overview(audit.results.cells)),
+            remarks=remarks_on(audit.setup),
+            page=audit.folder.root / REPORT,
+        ).decode()
+        + "\n"
+    )
 
 
 def card(audit: Audit, form: str) -> bytes:
