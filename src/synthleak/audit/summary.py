@@ -113,27 +113,23 @@ def junit(audit: Audit, gate: Predicate | None = None) -> str:
     With a gate, a case fails where its condition holds; otherwise where a leak was found or a claim
     is broken. "Cannot say" is a skipped case.
     """
-    cases = _cases(audit, gate)
-    corpus = audit.setup.corpus.name
-    text = filled("junit.xml", cases=_cases(audit, gate), corpus=corpus, headline=audit.headline)
-    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text.decode()) + "\n"
+    cases, corpus = _cases(audit, gate), audit.setup.corpus.name
+    text = filled("junit.xml", cases=cases, corpus=corpus, headline=audit.headline).decode()
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text) + "\n"
 
 
 def markdown(audit: Audit, gate: Predicate | None = None) -> str:
     """Return Markdown: the headline, what the gate says, a row per cell, the remarks."""
-    return (
-        filled(
-            "summary.md",
-            corpus=audit.setup.corpus.name,
-            headline=audit.headline,
-            cases=_cases(audit, gate),
-            gate=gate,
-            table=markdown_table(cell_overview(audit.results.cells)),
-            remarks=remarks_on(audit.setup),
-            page=audit.folder.root / REPORT,
-        ).decode()
-        + "\n"
-    )
+    return filled(
+        "summary.md",
+        corpus=audit.setup.corpus.name,
+        headline=audit.headline,
+        cases=_cases(audit, gate),
+        gate=gate,
+        table=markdown_table(cell_overview(audit.results.cells)),
+        remarks=remarks_on(audit.setup),
+        page=audit.folder.root / REPORT,
+    ).decode()
 
 
 def card(audit: Audit, form: str) -> bytes:
