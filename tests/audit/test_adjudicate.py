@@ -325,7 +325,7 @@ def test_releases_made_elsewhere_need_an_export_of_the_merged_game(tmp_path: Pat
 
     export(content)
     audit = run(parse_spec(content), tmp_path / "run", runtime=Runtime(workers=1))
-    flag = stage.Flag(audit.setup.cells[0], "random", 0.3, 0.1, 0.5, "")
+    flag = stage.Flag(audit.setup.cells[0], "random", "")
     store = StagedStore(audit.folder.store)
     with pytest.raises(GeneratorError, match=r'was not exported; add .* rule = "union"'):
         stage.merged_setup(audit, [flag], store)

@@ -53,28 +53,18 @@ ADJUDICATION_VERSION = 1
 
 @dataclass(frozen=True)
 class Flag:
-    """A cell whose gap to its controls excludes 0, the control that it is merged with, and why.
+    """A cell that the control gap flags, the control that it is merged with, and why.
 
     `control` is None where no random pool is apart from the cell's own.
     """
 
     cell: Cell
     control: str | None
-    gap: float
-    low: float | None
-    high: float | None
-    verdict: str
+    why: str
 
     @property
     def merged(self) -> Cell:
         return replace(self.cell, pool=f"{self.cell.pool}+{self.control}")
-
-    @property
-    def why(self) -> str:
-        interval = ""
-        if self.low is not None and self.high is not None:
-            interval = f", {self.low:+.3f} to {self.high:+.3f} at Holm's level"
-        return f"gap to its controls {self.gap:+.3f}{interval}; {self.verdict}"
 
 
 @dataclass(frozen=True)
@@ -156,14 +146,11 @@ def screen(audit: Audit) -> list[Flag]:
 def _flag(audit: Audit, cell: Cell, row: GapRow) -> Flag:
     row_of_cell = next(r for r in audit.cells if is_of(r, cell))
     p = "" if row_of_cell.p_holm is None else f" (p = {row_of_cell.p_holm:.3g} after Holm)"
-    return Flag(
-        cell=cell,
-        control=_control(audit, cell.pool),
-        gap=row.gap if row.crossfit_gap is None else row.crossfit_gap,
-        low=row.holm_low,
-        high=row.holm_high,
-        verdict=f"in the pool itself: {row_of_cell.verdict}{p}",
-    )
+    gap, interval = row.gap if row.crossfit_gap is None else row.crossfit_gap, ""
+    if row.holm_low is not None and row.holm_high is not None:
+        interval = f", {row.holm_low:+.3f} to {row.holm_high:+.3f} at Holm's level"
+    why = f"gap to its controls {gap:+.3f}{interval}; in the pool itself: {row_of_cell.verdict}{p}"
+    return Flag(cell, _control(audit, cell.pool), why)
 
 
 def _control(audit: Audit, pool: str) -> str | None:
