@@ -24,14 +24,8 @@ from synthleak.audit.kept_results import ADJUDICATION, results_key, settled
 from synthleak.audit.result import Audit
 from synthleak.audit.setup import Setup, generator_of, plan_of
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps import releases
 from synthleak.audit.steps.observations import observations, scores_of
-from synthleak.audit.steps.releases import (
-    check_generators,
-    is_made,
-    missing_releases,
-    request_for,
-    wanted_sets,
-)
 from synthleak.audit.steps.work import PROXIES, make_missing_releases
 from synthleak.core.cell import LEVEL, Cell, counted, is_of
 from synthleak.core.engine.progress import Progress, default_progress
@@ -103,7 +97,7 @@ def adjudicate(
     if kept is not None:
         progress.say(f"nothing to do: {counted(len(playable), 'flagged cell')} settled before")
         return Adjudication(tuple(flags), tuple(kept))
-    check_generators(setup)
+    releases.check_generators(setup)
     with working_in(audit.folder.root, wait=runtime.wait):
         staged.commit()
         setup = replace(setup, store=audit.folder.store)
@@ -123,7 +117,7 @@ def flagged(out: Location | str, *, trust_plugins: bool = False) -> Adjudication
     if not playable:
         return Adjudication(tuple(flags))
     setup = merged_setup(audit, playable, StagedStore(audit.folder.store))
-    waiting = sum(len(unit.sets) for unit in missing_releases(setup))
+    waiting = sum(len(unit.sets) for unit in releases.missing_releases(setup))
     return Adjudication(tuple(flags), tuple(_kept(audit, setup) or ()), waiting)
 
 
@@ -195,9 +189,9 @@ def merged_setup(audit: Audit, flags: Sequence[Flag], store: StagedStore) -> Set
 def _check_export(setup: Setup, flag: Flag) -> None:
     """Say how training files are had where releases are made elsewhere and none were exported."""
     generator = generator_of(setup, flag.merged)
-    _, first = wanted_sets(setup, flag.merged)[0]
+    _, first = releases.wanted_sets(setup, flag.merged)[0]
     try:
-        generator.awaited(request_for(setup, flag.merged, first))
+        generator.awaited(releases.request_for(setup, flag.merged, first))
     except GeneratorError as error:
         raise GeneratorError(
             f"the game of {flag.merged.pool} was not exported",
@@ -251,8 +245,8 @@ def played_game(setup: Setup, cell: Cell) -> tuple[Floats, list[Signal], Design,
 def _kept(audit: Audit, setup: Setup) -> list[MergedRow] | None:
     """Return the rows of these very games, if they were played and written before."""
     key, rows = settled(audit.setup, audit.folder)
-    sets = ((cell, item) for cell in setup.cells for _, item in wanted_sets(setup, cell))
-    if key is None or not all(is_made(setup, cell, item) for cell, item in sets):
+    sets = ((cell, item) for cell in setup.cells for _, item in releases.wanted_sets(setup, cell))
+    if key is None or not all(releases.is_made(setup, cell, item) for cell, item in sets):
         return None
     return rows if key == _key(audit, setup) else None
 

@@ -16,12 +16,7 @@ from synthleak.audit.folder import REPORT, first_of
 from synthleak.audit.kept_results import are_current
 from synthleak.audit.result import Audit, open_run
 from synthleak.audit.setup import game_of, smaller_cells
-from synthleak.audit.steps.observations import (
-    all_evidence_keys,
-    missing_evidence,
-    missing_models,
-    observed_release,
-)
+from synthleak.audit.steps import observations
 from synthleak.audit.steps.releases import is_made, missing_releases, wanted_sets
 from synthleak.audit.steps.work import MEASUREMENTS, META, is_decided
 from synthleak.core.engine.progress import Progress, progress_of, rounded
@@ -101,8 +96,8 @@ def _status(audit: Audit, but: Sequence[str] = ()) -> Status:
             all(
                 setup.store.exists(name_of("evidence", key))
                 for part in (cell, *smaller_cells(setup, cell))
-                for key in all_evidence_keys(
-                    setup, cell.pool, observed_release(setup, part, item).key
+                for key in observations.all_evidence_keys(
+                    setup, cell.pool, observations.observed_release(setup, part, item).key
                 )
             )
             for item in made_sets
@@ -225,7 +220,11 @@ def analyse(
     studies, asked = [], [*also]
     for _, audit in named_audits(audits, open_run):
         folder, setup = str(audit.folder.root), audit.setup
-        whole = not (missing_releases(setup) or missing_evidence(setup) or missing_models(setup))
+        whole = not (
+            missing_releases(setup)
+            or observations.missing_evidence(setup)
+            or observations.missing_models(setup)
+        )
         if not whole or not is_decided(setup):
             raise UserError("the audit is not finished", folder, "finish it with `run` first")
         wanted = {*only, *also} if only else {*also, *setup.spec.analyses.also}

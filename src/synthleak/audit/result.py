@@ -27,19 +27,9 @@ from synthleak.analyses.disclosures import DisclosureRow, Disclosures
 from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
 from synthleak.analyses.vulnerability import record_rows
+from synthleak.audit import facts, kept_results
 from synthleak.audit.commitment import kept_commitment
-from synthleak.audit.facts import (
-    Remark,
-    check_facts,
-    corpus_facts,
-    degenerate_releases,
-    facts_of,
-    remarks_on,
-    seen_texts,
-    size_facts,
-)
 from synthleak.audit.folder import CONFIDENTIAL, REPORT, SIGN_OFF, RunFolder
-from synthleak.audit.kept_results import TABLES, are_current, kept_outcomes, settled
 from synthleak.audit.setup import (
     Setup,
     cells_of_all_sizes,
@@ -53,37 +43,11 @@ from synthleak.audit.setup import (
     target_names,
 )
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps import exposed, measurements, preconditions, releases
 from synthleak.audit.steps.disclosures import disclosure_rows, disclosures_in
-from synthleak.audit.steps.exposed import (
-    NEAREST,
-    exposed_rows,
-    measured_with_copies,
-    nearest_texts,
-)
-from synthleak.audit.steps.measurements import (
-    ATTRIBUTES,
-    CELL_MEASUREMENTS,
-    CURVES,
-    ROUNDS,
-    cell_data_of,
-    pool_facts,
-)
 from synthleak.audit.steps.model_rung import MODEL_RUNG, model_needs
 from synthleak.audit.steps.observations import scores_of
-from synthleak.audit.steps.preconditions import (
-    Preconditions,
-    copies_in,
-    copy_rows,
-    preconditions_of,
-)
 from synthleak.audit.steps.prior_attacks import PRIOR, attacks_on
-from synthleak.audit.steps.releases import (
-    claim_of,
-    header_of,
-    is_made,
-    open_release,
-    utility_row_of,
-)
 from synthleak.audit.steps.work import at_present_look, said_of_history
 from synthleak.calibration import Scores
 from synthleak.core.cell import CANNOT_SAY, Cell, counted_cells, is_of
@@ -181,7 +145,7 @@ class Audit:
                 row
                 for cell in self.setup.cells
                 if not draws_sets(self.setup, cell.pool)
-                for row in exposed_rows(self.setup, cell, self._measurements[cell])
+                for row in exposed.exposed_rows(self.setup, cell, self._measurements[cell])
             ),
         ]
 
@@ -190,7 +154,9 @@ class Audit:
         """The records that a given release repeats, by id and row: `results/copies.csv`."""
         if self._preconditions is None:
             return []
-        return [row for cell in self.setup.cells for row in copy_rows(self.setup, cell)]
+        return [
+            row for cell in self.setup.cells for row in preconditions.copy_rows(self.setup, cell)
+        ]
 
     @cached_property
     def disclosures(self) -> list[DisclosureRow]:
@@ -208,7 +174,7 @@ class Audit:
         """The synthetic rows most like each named record: `results/nearest.csv`."""
         if self._withheld is not None:
             return []
-        return [row for cell in self.setup.cells for row in NEAREST.get(self.setup, cell)]
+        return [row for cell in self.setup.cells for row in exposed.NEAREST.get(self.setup, cell)]
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -219,14 +185,16 @@ class Audit:
             "prior": self.study.prior,
             "comparison": self.study.comparison,
             "records": self.records,
-            "utility": [utility_row_of(self.setup, data.cell) for data in self._cell_data],
+            "utility": [releases.utility_row_of(self.setup, data.cell) for data in self._cell_data],
             "copies": self.copies,
             "nearest": self._nearest,
             "sizes": self._sizes,
             "ladder": [row for one in self._cell_results for row in one.ladder],
             "disclosures": self.disclosures,
         }
-        tables: dict[str, Table] = {name: (kind, rows[name]) for name, kind in TABLES.items()}
+        tables: dict[str, Table] = {
+            name: (kind, rows[name]) for name, kind in kept_results.TABLES.items()
+        }
         for outcome in self.outcomes:
             tables[outcome.name] = (analyses.get(outcome.name).plugin.row, outcome.rows)
         return {
@@ -258,16 +226,16 @@ class Audit:
                 row
                 for pool in setup.pools
                 if draws_sets(setup, pool)
-                for row in ATTRIBUTES.get(setup, pool)
+                for row in measurements.ATTRIBUTES.get(setup, pool)
             ),
-            pools=tuple(pool_facts(setup, pool) for pool in setup.pools),
+            pools=tuple(measurements.pool_facts(setup, pool) for pool in setup.pools),
         )
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """What every analysis says of this audit, or what it needs: a table each in `results/`."""
-        if are_current(self.setup, self.folder):
-            return kept_outcomes(self.folder)
+        if kept_results.are_current(self.setup, self.folder):
+            return kept_results.kept_outcomes(self.folder)
         return outcomes_of(self.study, also=self.setup.spec.analyses.also)
 
     @cached_property
@@ -278,10 +246,10 @@ class Audit:
             return Results(
                 folder=str(self.folder.root),
                 fingerprint=setup.corpus.fingerprint,
-                corpus=corpus_facts(setup),
-                pools={name: size_facts(setup, name) for name in setup.pools},
+                corpus=facts.corpus_facts(setup),
+                pools={name: facts.size_facts(setup, name) for name in setup.pools},
                 game=setup.spec.game,
-                facts=facts_of(setup),
+                facts=facts.facts_of(setup),
                 attackers={
                     "encoder": setup.plugins.encoder.identity(),
                     "proxies": [family.name for family in setup.plugins.families],
@@ -291,10 +259,10 @@ class Audit:
                 study=self.study,
                 outcomes=tuple(self.outcomes),
                 tables=self.tables,
-                adjudicated=tuple(settled(setup, self.folder)[1]),
-                curves={cell: CURVES.get(setup, cell) for cell in setup.cells},
+                adjudicated=tuple(kept_results.settled(setup, self.folder)[1]),
+                curves={cell: measurements.CURVES.get(setup, cell) for cell in setup.cells},
                 history=said_of_history(setup, self.folder),
-                check=check_facts(setup, self._preconditions, self.copies, self._remarks),
+                check=facts.check_facts(setup, self._preconditions, self.copies, self._remarks),
                 texts={
                     name: "\n".join(
                         record.text for record in records_at(setup, pool.records_of(target))
@@ -324,7 +292,7 @@ class Audit:
         Returns:
             The claim that the generator stated: events, and a curve δ(ε).
         """
-        return claim_of(self.setup, cell)
+        return releases.claim_of(self.setup, cell)
 
     def release(self, cell: Cell, position: int) -> list[Synthetic]:
         """Return the records of one release of a cell.
@@ -340,14 +308,16 @@ class Audit:
             UserError: If the release was not made yet, or was purged.
         """
         item = self.setup.plans[cell.pool].sets[position]
-        if not is_made(self.setup, cell, item):
+        if not releases.is_made(self.setup, cell, item):
             raise UserError(
                 f"release {position} of {cell.generator} was not made yet by this version",
                 str(self.folder.root),
                 "continue with `run`",
             )
         with self.folder.naming_purge():
-            return open_release(self.setup, header_of(self.setup, cell, item).text)
+            return releases.open_release(
+                self.setup, releases.header_of(self.setup, cell, item).text
+            )
 
     def to_pandas(self, table: str = "cells") -> Any:
         """Return a table of `results/` as a pandas frame.
@@ -395,7 +365,9 @@ class Audit:
         results = self.results
         if include_text:
             with self.folder.naming_purge():
-                texts = [t for cell in self.setup.cells for t in nearest_texts(self.setup, cell)]
+                texts = [
+                    t for cell in self.setup.cells for t in exposed.nearest_texts(self.setup, cell)
+                ]
             results = replace(results, nearest_texts=tuple(texts))
         with self.folder.reading():
             page = render(results, include_text=include_text)
@@ -427,7 +399,7 @@ class Audit:
         """
         target = self.folder.root / SIGN_OFF if path is None else Path(path)
         form = check_sign_off_format(target.name)
-        if not are_current(self.setup, self.folder):
+        if not kept_results.are_current(self.setup, self.folder):
             raise UserError(
                 "the audit is not finished", str(self.folder.root), "finish it with `run` first"
             )
@@ -439,8 +411,8 @@ class Audit:
         return target
 
     @cached_property
-    def _preconditions(self) -> Preconditions | None:
-        return preconditions_of(self.setup)
+    def _preconditions(self) -> preconditions.Preconditions | None:
+        return preconditions.preconditions_of(self.setup)
 
     @property
     def _withheld(self) -> str | None:
@@ -448,17 +420,17 @@ class Audit:
         return self._preconditions.withheld if self._preconditions else None
 
     @cached_property
-    def _remarks(self) -> list[Remark]:
-        return remarks_on(self.setup)
+    def _remarks(self) -> list[facts.Remark]:
+        return facts.remarks_on(self.setup)
 
     @cached_property
     def _measurements(self) -> dict[Cell, CellMeasurements]:
         """Every cell at every size, without tests where no verdict can be given."""
         setup, withheld = self.setup, self._withheld
         measured = {
-            cell: measured_with_copies(setup, cell)
+            cell: exposed.measured_with_copies(setup, cell)
             if cell == cell.whole
-            else CELL_MEASUREMENTS.get(setup, cell)
+            else measurements.CELL_MEASUREMENTS.get(setup, cell)
             for cell in cells_of_all_sizes(setup)
         }
         if withheld is None:
@@ -520,18 +492,18 @@ class Audit:
         return evaluate(
             cell,
             proxies_of(setup),
-            ROUNDS.get(setup, cell),
+            measurements.ROUNDS.get(setup, cell),
             plan_of(setup, cell),
             self._measurements[cell],
             verdicts[cell],
             len(setup.cells),
-            copies=copies_in(setup, cell.whole),
+            copies=preconditions.copies_in(setup, cell.whole),
             disclosures=self._disclosures_in(cell.whole),
             unit=setup.spec.game.unit,
             claim_as_stated=self._claim_for_a_record(cell),
             game=game_of(setup, cell),
-            release_size=seen_texts(setup, cell),
-            leaks_from=min((seen_texts(setup, part) for part in leaking), default=None),
+            release_size=facts.seen_texts(setup, cell),
+            leaks_from=min((facts.seen_texts(setup, part) for part in leaking), default=None),
         )
 
     def _claim_for_a_record(self, cell: Cell) -> float | None:
@@ -545,7 +517,7 @@ class Audit:
     def _cell_data(self) -> list[CellData]:
         """Every cell as it was played: coins, targets, V(x) under every signal."""
         cells = [cell for cell in self.setup.cells if draws_sets(self.setup, cell.pool)]
-        return [cell_data_of(self.setup, cell) for cell in cells]
+        return [measurements.cell_data_of(self.setup, cell) for cell in cells]
 
     @cached_property
     def _cell_results(self) -> tuple[CellResult, ...]:
@@ -557,10 +529,10 @@ class Audit:
                 judged=self._verdicts[cell],
                 claim=self.claim(cell),
                 rows=tuple(row for row in self.cells if is_of(row, cell)),
-                degenerate=degenerate_releases(self.setup, cell),
+                degenerate=facts.degenerate_releases(self.setup, cell),
                 cells=len(self.setup.cells),
                 counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
-                copies=copies_in(self.setup, cell),
+                copies=preconditions.copies_in(self.setup, cell),
                 disclosures=self._disclosures_in(cell),
                 given=self._preconditions is not None,
                 canaries=bool(self.setup.pools[cell.pool].written),

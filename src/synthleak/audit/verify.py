@@ -48,6 +48,7 @@ from synthleak.audit.setup import (
     targets_in,
 )
 from synthleak.audit.stages import set_up
+from synthleak.audit.steps import releases
 from synthleak.audit.steps.measurements import measurement_needs
 from synthleak.audit.steps.model_rung import model_needs
 from synthleak.audit.steps.observations import (
@@ -59,15 +60,6 @@ from synthleak.audit.steps.observations import (
     observations,
 )
 from synthleak.audit.steps.prior_attacks import prior_attack_needs
-from synthleak.audit.steps.releases import (
-    digest_of,
-    header_of,
-    missing_releases,
-    open_release,
-    release_key,
-    request_for,
-    wanted_sets,
-)
 from synthleak.audit.steps.work import at_present_look, said_of_history
 from synthleak.core.artefact import Artefact
 from synthleak.core.cell import Cell, counted
@@ -146,7 +138,7 @@ def title_of(cell: Cell) -> str:
 def all_releases(setup: Setup) -> Iterator[tuple[Cell, RecordSet]]:
     """Yield every release of an audit: its cell, and the set that it was made from."""
     for cell in setup.cells:
-        for _, item in wanted_sets(setup, cell):
+        for _, item in releases.wanted_sets(setup, cell):
             yield cell, item
 
 
@@ -232,10 +224,10 @@ def verify(
 def _check_elsewhere(setup: Setup) -> None:
     """Find the releases that others put beside the audit: their content is in every key."""
     for cell, item in all_releases(setup):
-        file = generator_of(setup, cell).awaited(request_for(setup, cell, item))
+        file = generator_of(setup, cell).awaited(releases.request_for(setup, cell, item))
         if file is not None:
             raise UserError("no such file", file)
-        release_key(setup, cell, item)
+        releases.release_key(setup, cell, item)
 
 
 def _provenance(manifest: dict[str, Any]) -> Finding:
@@ -352,10 +344,13 @@ def _releases(setup: Setup) -> Finding:
     for cell, item in all_releases(setup):
         count += 1
         generator = generator_of(setup, cell)
-        request, header = request_for(setup, cell, item), header_of(setup, cell, item)
+        request, header = (
+            releases.request_for(setup, cell, item),
+            releases.header_of(setup, cell, item),
+        )
         fits = generator.any_size or header.size == request.size
         kept = setup.store.exists(name_of("text", header.text))
-        if kept and len(open_release(setup, header.text)) != header.size:
+        if kept and len(releases.open_release(setup, header.text)) != header.size:
             fits = False
         if not fits or not header.claim.agrees(generator.claim(request)):
             differing.append(f"{title_of(cell)}, {item.name}")
@@ -375,7 +370,7 @@ def _evidence(setup: Setup) -> Finding:
     ]
     missing += [
         f"scores of {len(unit.sets)} models of {title_of(unit.cell)}"
-        for unit in missing_releases(setup)
+        for unit in releases.missing_releases(setup)
         if not unit.sample
     ]
     return compared("evidence", missing, "every family has looked at every observation")
@@ -457,12 +452,12 @@ def _release_units(setup: Setup, trust: bool) -> Iterator[Unit]:
 
 def _again(setup: Setup, cell: Cell, item: RecordSet, trust: bool) -> Finding:
     what = f"release {title_of(cell)}, {item.name}"
-    header = header_of(setup, cell, item)
+    header = releases.header_of(setup, cell, item)
     reason = _not_again(setup, cell, trust)
     if reason:
         return Finding(what, UNCHECKED, f"{reason}: key, claim and shape are right")
-    release = generator_of(setup, cell).generate(request_for(setup, cell, item))
-    same = digest_of(release) == header.text
+    release = generator_of(setup, cell).generate(releases.request_for(setup, cell, item))
+    same = releases.digest_of(release) == header.text
     if same:
         setup.store.put(name_of("text", header.text), dump_texts(release))
     return compared(what, [] if same else ["its texts"], "made again, the same")
@@ -484,7 +479,8 @@ def _not_again(setup: Setup, cell: Cell, trust: bool) -> str:
 
 def _evidence_units(setup: Setup, trust: bool) -> Iterator[Unit]:
     made_from = {
-        header_of(setup, cell, item).text: (cell, item) for cell, item in all_releases(setup)
+        releases.header_of(setup, cell, item).text: (cell, item)
+        for cell, item in all_releases(setup)
     }
     for pool in setup.pools:
         cells = [cell for cell in cells_of_all_sizes(setup) if cell.pool == pool]

@@ -137,11 +137,11 @@ def _looks(setup: Setup, stages: dict[str, float]) -> list[dict[str, Any]]:
     """
     n_releases, looks, rows = count_releases(setup), setup.spec.game.looks, []
     for number, look in enumerate(looks, start=1):
-        releases = count_releases(replace(setup, reached=dict.fromkeys(setup.cells, look)))
-        shares = dict.fromkeys(PER_RELEASE, releases / n_releases)
+        n_made = count_releases(replace(setup, reached=dict.fromkeys(setup.cells, look)))
+        shares = dict.fromkeys(PER_RELEASE, n_made / n_releases)
         shares[MEASURED] = sum(looks[:number]) / sum(looks)
         took = sum(seconds * shares.get(name, 1.0) for name, seconds in stages.items())
-        rows.append({"look": number, "instances": look, "releases": releases, "seconds": took})
+        rows.append({"look": number, "instances": look, "releases": n_made, "seconds": took})
     return rows
 
 

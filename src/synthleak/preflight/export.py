@@ -31,17 +31,7 @@ from synthleak.core.store import MemoryStore
 from synthleak.core.validation import nearest
 from synthleak.core.whole_files import whole_folder, write_whole, writing
 from synthleak.plan.plan import Plan, RecordSet
-from synthleak.releases.exchange import (
-    MANIFEST,
-    Slot,
-    budget,
-    content_hash,
-    dump_manifest,
-    dump_training,
-    program_seed,
-    read_manifest,
-    ticket_of,
-)
+from synthleak.releases import exchange
 from synthleak.releases.generator import Generator
 from synthleak.releases.generators.folder import SEED_NAME, Folder
 
@@ -83,9 +73,9 @@ def export_plan(
             of_set = _slots(setup, section, plugin, name, label, item, tied=kit is not None)
             slots += of_set
             records, persons = records_at(setup, item.records), setup.spec.game.persons
-            trains[of_set[0].train] = dump_training(records, persons=persons)
-    manifest = dump_manifest(slots, section.name, tied=kit is not None)
-    files = {MANIFEST: manifest, TASKS: _tasks(slots)}
+            trains[of_set[0].train] = exchange.dump_training(records, persons=persons)
+    manifest = exchange.dump_manifest(slots, section.name, tied=kit is not None)
+    files = {exchange.MANIFEST: manifest, TASKS: _tasks(slots)}
     if folder is not None:
         with writing(folder):
             _write(folder, slots, {**trains, **files})
@@ -139,7 +129,7 @@ def _slots(
     item: RecordSet,
     *,
     tied: bool,
-) -> list[Slot]:
+) -> list[exchange.Slot]:
     slots = []
     for cell in setup.cells:
         if (cell.pool, cell.generator) != (pool, section.name):
@@ -148,32 +138,34 @@ def _slots(
         seed = release_seed(item, f"program {section.name}", cell.epsilon)
         known = replace(request, seed=release_seed(item, SEED_NAME, cell.epsilon))
         slots.append(
-            Slot(
+            exchange.Slot(
                 pool=pool,
                 set=label,
-                train_hash=content_hash(dump_training(request.records, persons=request.persons)),
+                train_hash=exchange.content_hash(
+                    exchange.dump_training(request.records, persons=request.persons)
+                ),
                 nominal=request.nominal,
                 size=request.size,
                 epsilon=request.epsilon,
                 delta=request.delta,
-                seed=program_seed(seed),
-                ticket=ticket_of(known, tied=tied),
+                seed=exchange.program_seed(seed),
+                ticket=exchange.ticket_of(known, tied=tied),
             )
         )
     return slots
 
 
-def _tasks(slots: Sequence[Slot]) -> bytes:
+def _tasks(slots: Sequence[exchange.Slot]) -> bytes:
     lines = ["train\tout\tn\tnominal\tepsilon\tdelta\tseed"]
     lines += [
-        f"{s.train}\t{s.file}\t{s.size}\t{s.nominal}\t{budget(s.epsilon)}\t{s.delta!r}\t{s.seed}"
+        f"{s.train}\t{s.file}\t{s.size}\t{s.nominal}\t{exchange.budget(s.epsilon)}\t{s.delta!r}\t{s.seed}"
         for s in sorted(slots, key=lambda slot: slot.file)
     ]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _write(folder: Path, slots: Sequence[Slot], files: dict[str, bytes]) -> None:
-    if (folder / MANIFEST).is_file():
+def _write(folder: Path, slots: Sequence[exchange.Slot], files: dict[str, bytes]) -> None:
+    if (folder / exchange.MANIFEST).is_file():
         _check_same_plan(folder, slots)
         _write_files(folder, files)
         return
@@ -185,9 +177,9 @@ def _write(folder: Path, slots: Sequence[Slot], files: dict[str, bytes]) -> None
         _write_files(aside, files)
 
 
-def _check_same_plan(folder: Path, slots: Sequence[Slot]) -> None:
+def _check_same_plan(folder: Path, slots: Sequence[exchange.Slot]) -> None:
     planned = {(slot.pool, slot.set): slot.train_hash for slot in slots}
-    for slot in read_manifest(folder):
+    for slot in exchange.read_manifest(folder):
         if planned.get((slot.pool, slot.set)) != slot.train_hash:
             raise StoreError(
                 f"the folder was exported for another plan ({slot.pool}/{slot.set} differs)",
@@ -200,7 +192,9 @@ def _write_kit(path: Path, files: dict[str, bytes]) -> None:
     """Write a zip file whose bytes depend on its content alone; only its owner may read it."""
     page = resources("synthleak.preflight").joinpath("kit.txt").read_bytes()
     files = {INSTRUCTIONS: page, **files}
-    sums = "".join(f"{content_hash(data)}  {name}\n" for name, data in sorted(files.items()))
+    sums = "".join(
+        f"{exchange.content_hash(data)}  {name}\n" for name, data in sorted(files.items())
+    )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {SUMS: sums.encode(), **files}.items():

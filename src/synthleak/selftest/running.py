@@ -36,24 +36,8 @@ from synthleak.metrics.membership import round_measurements
 from synthleak.metrics.null import holm
 from synthleak.metrics.profile import profile, shape_of
 from synthleak.metrics.scored_cell import ScoredCell
-from synthleak.selftest import checks
+from synthleak.selftest import checks, games
 from synthleak.selftest.checks import Check
-from synthleak.selftest.games import (
-    ASKED,
-    EACH,
-    FAMILIES,
-    HIDDEN,
-    INSTANCES,
-    LM_ASKED,
-    LM_PRIVATE,
-    PEOPLE,
-    RECORDS,
-    TARGETS,
-    TUNING,
-    VOCABULARY,
-    ByHash,
-    PartialEcho,
-)
 from synthleak.selftest.rows import (
     COPIED,
     CROSSFIT_REDRAWS,
@@ -140,7 +124,7 @@ def play(setup: Setup, name: str, cell: Cell) -> ScoredCell:
 def _named(setup: Setup, figures: CellMeasurements) -> dict[str, int]:
     """Count the records that are named at the rate asked for, and those that cannot leak."""
     _, generator = setup.plugins.generators[0]
-    spared = generator.spared if isinstance(generator, PartialEcho | ByHash) else ()
+    spared = generator.spared if isinstance(generator, games.PartialEcho | games.ByHash) else ()
     targets = records_at(setup, setup.pools["pool"].targets)
     named = [targets[row.target].id for row in figures.records if row.named]
     return {"named": len(named), "wrong": sum(name in spared for name in named)}
@@ -182,9 +166,9 @@ class Selftest:
         if lone is None or cohort is None:
             return None
         return (
-            f"at {INSTANCES} releases each, echo p = 0.1 is found in {lone.found:.0%} of lone and"
-            f" {cohort.found:.0%} of cohort audits, with AUC intervals {lone.auc_interval:.2f} and"
-            f" {cohort.auc_interval:.2f} wide"
+            f"at {games.INSTANCES} releases each, echo p = 0.1 is found in {lone.found:.0%} of lone"
+            f" and {cohort.found:.0%} of cohort audits, with AUC intervals {lone.auc_interval:.2f}"
+            f" and {cohort.auc_interval:.2f} wide"
         )
 
 
@@ -196,28 +180,28 @@ def report_of(selftest: Selftest) -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"system": platform.platform(), "cores": available_cores()},
         "settings": {
-            "targets": TARGETS,
-            "records": RECORDS,
-            "instances": INSTANCES,
+            "targets": games.TARGETS,
+            "records": games.RECORDS,
+            "instances": games.INSTANCES,
             "redraws": REDRAWS,
             "crossfit_redraws": CROSSFIT_REDRAWS,
-            "families": FAMILIES,
+            "families": games.FAMILIES,
             "first_seed": FIRST_SEED,
             "checks": {
                 "repeated texts": [checks.REPEATED, checks.COPIES],
                 "families with repeated texts": checks.EMBEDDED,
                 "persons and records each": [checks.PERSONS, checks.EACH],
                 "persons and records each, one torn": [checks.TORN_PERSONS, checks.TORN_EACH],
-                "persons, records each and asked in games": [PEOPLE, EACH, ASKED],
+                "persons, records each and asked in games": [games.PEOPLE, games.EACH, games.ASKED],
                 "coins": checks.COINS,
                 "epsilon": checks.EPSILON,
             },
             "lm": {
-                "targets": LM_ASKED,
-                "records": LM_PRIVATE,
-                "vocabulary": VOCABULARY,
-                "hidden": HIDDEN,
-                **TUNING,
+                "targets": games.LM_ASKED,
+                "records": games.LM_PRIVATE,
+                "vocabulary": games.VOCABULARY,
+                "hidden": games.HIDDEN,
+                **games.TUNING,
             },
         },
         "seconds": round(selftest.seconds, 1),

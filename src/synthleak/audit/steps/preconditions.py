@@ -17,13 +17,7 @@ import numpy as np
 
 from synthleak.analyses.copies import COPIES_VERSION, Copies, CopyRow, find_copies
 from synthleak.audit.setup import Setup, draws_sets, record_proxies, records_at
-from synthleak.audit.steps.disclosures import (
-    can_be_read,
-    copies_in_game,
-    copies_in_game_key,
-    share_of_copies,
-    texts_of_release,
-)
+from synthleak.audit.steps import disclosures
 from synthleak.audit.steps.observations import all_evidence_keys, record_values
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, as_json
@@ -217,7 +211,7 @@ def examine(setup: Setup) -> None:
 
 def _copies_key(setup: Setup, cell: Cell) -> str:
     if draws_sets(setup, cell.pool):
-        return copies_in_game_key(setup, cell)
+        return disclosures.copies_in_game_key(setup, cell)
     text = released_text(setup, cell)
     keys = all_evidence_keys(setup, cell.pool, text)
     plan = setup.plans[cell.pool].fingerprint
@@ -230,13 +224,13 @@ def released_text(setup: Setup, cell: Cell) -> str:
 
 def _find_copies(setup: Setup, cell: Cell) -> Copies:
     if draws_sets(setup, cell.pool):
-        return copies_in_game(setup, cell)
+        return disclosures.copies_in_game(setup, cell)
     plan, pool = setup.plans[cell.pool], setup.pools[cell.pool]
     names = [proxy.name for proxy in record_proxies(setup)]
     overlap = None
     if "jaccard_max" in names:
         overlap = record_values(setup, cell)[0, :, names.index("jaccard_max")]
-    release = texts_of_release(setup, cell)
+    release = disclosures.texts_of_release(setup, cell)
     assert setup.corpus.split is not None
     members = records_at(setup, setup.corpus.split.positions("members"))
     copies = find_copies(
@@ -248,7 +242,9 @@ def _find_copies(setup: Setup, cell: Cell) -> Copies:
         stream(setup.spec.seed, "copies", cell.pool, cell.generator),
         None if pool.persons is None else pool.sizes,
     )
-    return replace(copies, rows=share_of_copies(release, [record.text for record in members]))
+    return replace(
+        copies, rows=disclosures.share_of_copies(release, [record.text for record in members])
+    )
 
 
 COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
@@ -257,7 +253,7 @@ COPIES = Artefact("figures", _copies_key, _find_copies, *as_json(Copies))
 
 def copies_in(setup: Setup, cell: Cell) -> Copies | None:
     """Return the copies of a cell; None if they were not counted while the texts were there."""
-    if not (COPIES.exists(setup, cell) or can_be_read(setup, cell)):
+    if not (COPIES.exists(setup, cell) or disclosures.can_be_read(setup, cell)):
         return None
     return COPIES.get(setup, cell)
 

@@ -15,15 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from synthleak.analyses.utility import (
-    MOST_TESTS,
-    RELEASES,
-    UTILITY_VERSION,
-    Measures,
-    UtilityRow,
-    measure,
-    utility_row,
-)
+from synthleak.analyses import utility
 from synthleak.audit.setup import (
     RELEASE_KEYS,
     Setup,
@@ -373,18 +365,18 @@ def open_release(setup: Setup, text: str) -> list[Synthetic]:
     return release
 
 
-def utility_row_of(setup: Setup, cell: Cell) -> UtilityRow:
+def utility_row_of(setup: Setup, cell: Cell) -> utility.UtilityRow:
     """Return what the first releases of a cell are good for; each measure is made only once."""
     sets = _measured_sets(setup, cell)
     released, real = ([UTILITY.get(setup, cell, item, of) for item in sets] for of in (False, True))
-    return utility_row(cell, released, real)
+    return utility.utility_row(cell, released, real)
 
 
 def _measured_sets(setup: Setup, cell: Cell) -> list[RecordSet]:
     """Return the first sets of a plan: which these are depends on no coin."""
     if not draws_sets(setup, cell.pool):
         return []
-    return [item for _, item in wanted_sets(setup, cell)][:RELEASES]
+    return [item for _, item in wanted_sets(setup, cell)][: utility.RELEASES]
 
 
 def _test_records(setup: Setup, cell: Cell, item: RecordSet) -> list[int]:
@@ -392,31 +384,31 @@ def _test_records(setup: Setup, cell: Cell, item: RecordSet) -> list[int]:
     inside = set(item.records)
     rest = [p for p in setup.pools[cell.pool].candidates if p not in inside]
     order = stream(setup.spec.seed, "utility", cell.pool).permutation(len(rest))
-    return [rest[place] for place in order[:MOST_TESTS]]
+    return [rest[place] for place in order[: utility.MOST_TESTS]]
 
 
 def _utility_key(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> str:
     sample = raw_key(setup, item) if real else header_of(setup, cell, item).text
     tests = digest("tests", setup.corpus.fingerprint, _test_records(setup, cell, item))
     encoder = setup.plugins.encoder.identity()
-    return digest("utility", UTILITY_VERSION, sample, tests, encoder)
+    return digest("utility", utility.UTILITY_VERSION, sample, tests, encoder)
 
 
-def _measure_utility(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> Measures:
+def _measure_utility(setup: Setup, cell: Cell, item: RecordSet, real: bool) -> utility.Measures:
     records = (
         records_at(setup, item.records)
         if real
         else open_release(setup, header_of(setup, cell, item).text)
     )
     tests = records_at(setup, _test_records(setup, cell, item))
-    return measure(
+    return utility.measure(
         [(record.text, record.labels) for record in records],
         [(record.text, record.labels) for record in tests],
         encoding(setup),
     )
 
 
-UTILITY = Artefact("utility", _utility_key, _measure_utility, *as_json(Measures))
+UTILITY = Artefact("utility", _utility_key, _measure_utility, *as_json(utility.Measures))
 """The measures of one release, or of the real records that it was made from."""
 
 

@@ -23,38 +23,9 @@ from typing import Any, Literal
 
 from synthleak.audit.folder import RunFolder
 from synthleak.audit.setup import Setup, draws_sets, generator_of, memory_of, plan_of, proxies_of
+from synthleak.audit.steps import measurements, observations, prior_attacks, releases
 from synthleak.audit.steps.exposed import record_needs
-from synthleak.audit.steps.measurements import (
-    CELL_MEASUREMENTS,
-    measurement_needs,
-    meta_needs,
-    meta_needs_if_asked,
-    needs_at_look,
-    redraws_of,
-)
 from synthleak.audit.steps.model_rung import model_needs
-from synthleak.audit.steps.observations import (
-    SCORES,
-    each_missing_evidence,
-    look_at,
-    look_with_models,
-    missing_models,
-)
-from synthleak.audit.steps.prior_attacks import (
-    attack_observation,
-    attacks_on,
-    each_missing_attack,
-    prior_attack_needs,
-)
-from synthleak.audit.steps.releases import (
-    account_claims,
-    check_awaited,
-    count_releases,
-    each_missing_release,
-    make_releases,
-    missing_releases,
-    utility_needs,
-)
 from synthleak.core.artefact import Need
 from synthleak.core.cell import LEVEL, Cell, counted, counted_cells
 from synthleak.core.engine.engine import engines
@@ -67,7 +38,7 @@ from synthleak.metrics.null import holm
 
 def is_measured(setup: Setup) -> bool:
     try:
-        return all(CELL_MEASUREMENTS.exists(setup, cell) for cell in setup.cells)
+        return all(measurements.CELL_MEASUREMENTS.exists(setup, cell) for cell in setup.cells)
     except Damaged:  # a release of this look was not made yet
         return False
 
@@ -80,7 +51,7 @@ def going_on(setup: Setup) -> list[Cell]:
     """
     if not setup.reached:
         return []
-    p_values = [CELL_MEASUREMENTS.get(setup, cell).p for cell in setup.cells]
+    p_values = [measurements.CELL_MEASUREMENTS.get(setup, cell).p for cell in setup.cells]
     adjusted = holm([1.0 if p is None else p for p in p_values])
     last = setup.spec.game.instances
     return [
@@ -133,7 +104,13 @@ def note_looks(setup: Setup, folder: RunFolder) -> None:
     for cell in setup.cells:
         instances = int(plan_of(setup, cell).trials.set.max()) + 1
         if (instances, cell.name) not in noted:
-            new.append((instances, CELL_MEASUREMENTS.get(setup, cell).p is not None, cell.name))
+            new.append(
+                (
+                    instances,
+                    measurements.CELL_MEASUREMENTS.get(setup, cell).p is not None,
+                    cell.name,
+                )
+            )
     for instances, looked in groupby(sorted(new), key=lambda item: item[0]):
         cells = [*looked]
         folder.note_look(
@@ -258,24 +235,33 @@ def _sees(name: str, store: Store) -> str | None:
     return None if seen else "it does not see the run folder: use a shared folder or a bucket"
 
 
-RELEASES = Work("releases", each_missing_release, make_releases, "release")
-OBSERVATIONS = Work("observations", each_missing_evidence, look_at, "observation")
-MODELS = Work("observations by a model", missing_models, look_with_models, "model")
-PRIOR_ATTACKS = Work("prior attacks", each_missing_attack, attack_observation, "observation")
+RELEASES = Work("releases", releases.each_missing_release, releases.make_releases, "release")
+OBSERVATIONS = Work(
+    "observations", observations.each_missing_evidence, observations.look_at, "observation"
+)
+MODELS = Work(
+    "observations by a model", observations.missing_models, observations.look_with_models, "model"
+)
+PRIOR_ATTACKS = Work(
+    "prior attacks",
+    prior_attacks.each_missing_attack,
+    prior_attacks.attack_observation,
+    "observation",
+)
 PROXIES = (OBSERVATIONS, MODELS)
 EVIDENCE = (*PROXIES, PRIOR_ATTACKS)
 MEASUREMENTS = (
-    of_cells("measurements", measurement_needs),
-    of_cells("measurements of prior attacks", prior_attack_needs),
+    of_cells("measurements", measurements.measurement_needs),
+    of_cells("measurements of prior attacks", prior_attacks.prior_attack_needs),
     of_cells("measurements of models", model_needs),
 )
-TO_DECIDE = (*PROXIES, of_cells("measurements", needs_at_look))
+TO_DECIDE = (*PROXIES, of_cells("measurements", measurements.needs_at_look))
 """What a look needs beside the releases."""
-UTILITY = of_cells("utility", utility_needs)
+UTILITY = of_cells("utility", releases.utility_needs)
 RECORDS = of_cells("records", record_needs)
-MORE = (of_cells("meta", meta_needs_if_asked), UTILITY, RECORDS)
+MORE = (of_cells("meta", measurements.meta_needs_if_asked), UTILITY, RECORDS)
 """What some analyses and tables need beside the measurements."""
-META = of_cells("meta", meta_needs)
+META = of_cells("meta", measurements.meta_needs)
 """The meta-classifier, whether or not the spec asks for it."""
 
 AFTER_RELEASES = (OBSERVATIONS, PRIOR_ATTACKS, *MEASUREMENTS, *MORE)
@@ -287,20 +273,20 @@ def say_news(setup: Setup, progress: Progress, news: Sequence[str]) -> None:
     for order in setup.empty:
         progress.say(f"the pool {order.name!r} is empty and left out: its rule selects nobody")
     if news:
-        missing = sum(len(unit.sets) for unit in missing_releases(setup))
+        missing = sum(len(unit.sets) for unit in releases.missing_releases(setup))
         progress.say(f"new: {'; '.join(news)}")
-        kept = count_releases(setup) - missing
+        kept = releases.count_releases(setup) - missing
         progress.say(f"to make: {counted(missing, 'release')}; kept: {kept:,}")
 
 
 def make_missing_releases(setup: Setup, runtime: Runtime, progress: Progress) -> int:
     """Make the releases that the store does not hold, and return how many steps that took."""
     if runtime.workers > 1:
-        account_claims(setup)
+        releases.account_claims(setup)
     steps = RELEASES.make(setup, runtime, progress)
     if steps:
-        memory_of(setup, SCORES).clear()  # those of the cell with other releases
-    check_awaited(setup)
+        memory_of(setup, observations.SCORES).clear()  # those of the cell with other releases
+    releases.check_awaited(setup)
     return steps
 
 
@@ -333,14 +319,14 @@ TIMED_PROXIES = 32
 
 def expected_stages(setup: Setup, runtime: Runtime) -> dict[str, float]:
     """Return the stages of a run by title, each with the seconds it may take; 0: unknown."""
-    wanted = count_releases(setup)
-    missing = sum(len(unit.sets) for unit in missing_releases(setup))
+    wanted = releases.count_releases(setup)
+    missing = sum(len(unit.sets) for unit in releases.missing_releases(setup))
     proxies = len(proxies_of(setup)) / TIMED_PROXIES
     estimate: defaultdict[str, float] = defaultdict(float)
     smaller = setup.spec.game.smaller_sizes
     for cell in setup.cells:
-        attacks, observing = len(attacks_on(setup, cell)) / 2, _observing(setup, cell)
-        redraws = redraws_of(setup, cell.pool)
+        attacks, observing = len(prior_attacks.attacks_on(setup, cell)) / 2, _observing(setup, cell)
+        redraws = measurements.redraws_of(setup, cell.pool)
         whole = plan_of(setup, cell).release_size
         texts = 1 + sum(replace(cell, size=size).texts_of(whole) for size in smaller) / whole
         each = (
