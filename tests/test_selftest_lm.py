@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from synthleak.audit.setup import Setup
+from synthleak.audit.steps import work
 from synthleak.audit.steps.observations import ModelUnit, observations
 from synthleak.cli.main import cli
 from synthleak.core.engine.progress import Silent
@@ -61,13 +63,12 @@ def test_lm_holds_the_null_and_finds_copies() -> None:
 
 
 def test_an_lm_that_peeks_at_the_coins_fails_the_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = running.look_with_models
-
     def look_with_models(setup: Setup, unit: ModelUnit) -> int:
         monkeypatch.setattr(TinyModelProxy, "look_together", peeking_at(setup, unit))
-        return usual(setup, unit)
+        return work.MODELS.task(setup, unit)
 
-    monkeypatch.setattr(running, "look_with_models", look_with_models)
+    peeking = replace(work.MODELS, task=look_with_models)
+    monkeypatch.setattr(running, "PROXIES", (work.OBSERVATIONS, peeking))
     assert not passes(NULL, 6)
 
 
@@ -105,16 +106,16 @@ def test_rows_without_their_extra_are_named(
 def test_rows_that_load_torch_are_played_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that loads torch after its first audit is replaced, and loads it again."""
     pytest.importorskip("transformers")
-    units: list[running.Unit] = []
+    units: list[tuple[int, int]] = []
 
-    def listed(_task: Any, _ground: Any, asked: list[running.Unit], **_: Any) -> None:
+    def listed(_task: Any, _ground: Any, asked: list[tuple[int, int]], **_: Any) -> None:
         units.extend(asked)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "run_units", listed)
     with pytest.raises(KeyboardInterrupt):
         running.run_selftest(full=False, workers=2, progress=Silent(), audits=3)
-    assert {unit.row for unit in units[:6]} == {37, 38} and units[6].row == 0
+    assert {row for row, _ in units[:6]} == {37, 38} and units[6][0] == 0
     assert len(set(units)) == len(units) == 3 * len(ROWS)
 
 
