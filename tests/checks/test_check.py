@@ -375,7 +375,7 @@ def test_too_few_members_cannot_say(held_out: int, tmp_path: Path) -> None:
     texts = [record.text for record in write_demo(2 * held_out + 65, 3)]
     audit = synthleak.check(texts[:5], texts[5 : 5 + held_out], texts[-60:], random_split=True)
     assert audit.leak_found is None and audit.headline.startswith(
-        "Undecided: 5 members are too few to tell"
+        "Undecided: 5 private records are too few to tell"
     )
     assert all(row.cannot_say for row in audit.cells)
     assert all(row.power_auc is None or row.power_auc > 0.9 for row in audit.cells)
