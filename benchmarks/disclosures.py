@@ -8,7 +8,7 @@ fifth of the records, numbers from so few that many agree, texts of at most six 
 five times as large.
 Power: of 1,000 members (a third of the corpus where that is less) 3% have an identifier, and 2% a
 passage of 8 words, inside texts of others. Everybody has an identifier of one of four kinds; each
-plant is also tried without the other, a quarter as often.
+plant is also tried without the other, a quarter as often, and passages of four times as many.
 """
 
 from __future__ import annotations
@@ -198,6 +198,7 @@ PLANTS = {
     "identifiers and passages": (TOLD, PASSED),
     "identifiers alone": (TOLD, 0.0),
     "passages alone": (0.0, PASSED),
+    "passages of four times as many": (0.0, 4 * PASSED),
 }
 
 

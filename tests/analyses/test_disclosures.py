@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from synthleak.analyses.disclosures import (
-    LONG,
+    DISTINCTIVE,
     Disclosure,
     Disclosures,
     OwnWords,
     concerned,
-    lengths_of,
+    strengths_of,
     surplus_test,
 )
 from synthleak.core.artefact import as_json
@@ -101,24 +101,41 @@ def test_identifiers_are_read_by_rules() -> None:
     ]
 
 
-def test_a_surplus_is_found_in_what_is_long() -> None:
-    """Many short matches on both sides, and a few long ones on one."""
+def test_a_passage_is_distinctive_by_its_own_runs() -> None:
+    """A phrase of habit with one new word in it counts for less than as many new words."""
+    texts = [
+        "please let us know if you have any other pain today",
+        "let us know if you feel any worse",
+        "if you have any cough say so",
+        "do you have any other pain today",
+        "purple herons danced across frozen lakes before dawn broke slowly",
+    ]
+    words = OwnWords(texts, np.arange(5), range(5))
+    habit, new = words.find(["let us know if you have any other", " ".join(texts[4].split()[:8])])
+    assert (habit.length, new.length) == (8, 8)
+    assert habit.strength == 1 / 5  # every three words in a row are also those of another
+    assert new.strength == 7 / 5
+
+
+def test_a_surplus_is_found_in_what_is_distinctive() -> None:
+    """Many phrases of habit on both sides, and a few distinctive ones on one."""
     rng, targets = stream("surplus"), 400
     inside = rng.permutation(targets) < targets // 2
-    lengths = np.zeros((len(LONG), 1, targets))
-    lengths[0, 0, rng.permutation(targets)[:120]] = 5
-    lengths[1, 0, np.flatnonzero(inside)[:12]] = 7
+    strengths = np.zeros((len(DISTINCTIVE), 1, targets))
+    strengths[0, 0, rng.permutation(targets)[:120]] = 0.5
+    strengths[1, 0, np.flatnonzero(inside)[:12]] = 1.2
     redrawn = [rng.permutation(inside)[None] for _ in range(499)]
     sides = [(one, ~one) for one in redrawn]
-    p, deciding = surplus_test(concerned(lengths), (inside[None], ~inside[None]), sides)
+    p, deciding = surplus_test(concerned(strengths), (inside[None], ~inside[None]), sides)
     assert p < 0.01 and deciding > 0
-    assert surplus_test(concerned(0 * lengths), sides[0], sides) == (1.0, 0)
+    assert surplus_test(concerned(0 * strengths), sides[0], sides) == (1.0, 0)
 
 
-def test_lengths_are_those_of_the_longest_of_a_person() -> None:
-    found = [Disclosure(n, 1, "name", length, 0, 3) for n, length in ((0, 1), (1, 3), (2, 1))]
-    lengths = lengths_of(found, np.array([0, 0, 1]), (1, 2))
-    assert lengths[[*LONG].index("name"), 0].tolist() == [3, 1]
+def test_strengths_are_the_largest_of_a_person() -> None:
+    strong = ((0, 0.5), (1, 1.5), (2, 0.5))
+    found = [Disclosure(n, 1, "name", 1, 0, 3, strength) for n, strength in strong]
+    strengths = strengths_of(found, np.array([0, 0, 1]), (1, 2))
+    assert strengths[[*DISTINCTIVE].index("name"), 0].tolist() == [1.5, 0.5]
     counts = {"any": (1, 0)}
     kept = Disclosures((found[0],), 1, 1, counts, 0.04, "any", {0: (0.1, 0.2)})
     dump, load = as_json(Disclosures)

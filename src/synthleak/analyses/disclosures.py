@@ -28,16 +28,18 @@ from synthleak.evidence.fast.words import ROWS, Ragged
 from synthleak.evidence.observation import Floats, Ints
 from synthleak.metrics.null import min_p_test
 
-DISCLOSURES_VERSION = 1
+DISCLOSURES_VERSION = 2
 PASSAGES = (12, 8, 5)
 """The lengths at which passages are looked for, in words, the longest first."""
 LONGEST = 8
 """Words by which an identifier is looked for, at most."""
 PASSAGE, NAME = "passage", "name"
-LONG = {PASSAGE: 8, "number": 6, "code": 6, "e-mail": 6, "url": 6, NAME: 2}
-"""From which length on a kind seldom matches by chance: words of passages and names, characters."""
-TESTED = ("any", "long", "long passage", "long identifier")
-"""What is tested; names are no long identifiers, since many a name belongs to several people."""
+RUN = 3
+"""Words of the runs by which a passage is judged: phrases of habit hold few that are new."""
+DISTINCTIVE = {PASSAGE: 5, "number": 6, "code": 6, "e-mail": 6, "url": 6, NAME: 2}
+"""What seldom matches by chance: runs of a passage, words of a name, characters of others."""
+TESTED = ("any", "distinctive", "distinctive passage", "distinctive identifier")
+"""What is tested; a name is no distinctive identifier: many a name belongs to several people."""
 
 Bools = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
@@ -52,7 +54,7 @@ class DisclosureRow(CellColumns):
     set. `row` counts the records of `release` from 1. `length` counts the words of a passage or
     name and the characters of other identifiers; `start` and `end` say where it stands in the
     record. `held_out` counts held-out records of whom the release has something of this kind as
-    long, which chance gives. `p_value` and `q_value` are those of a member, over all kinds.
+    distinctive, which chance gives. `p_value` and `q_value` are those of a member, over all kinds.
     """
 
     side: str
@@ -74,7 +76,9 @@ class Disclosure:
     """A passage or identifier of one record, and the first row of a release that has it.
 
     `target` is the place of the record among all records of the targets; in a game `release` is
-    the place of the set, and `joined` says whether that held the record.
+    the place of the set, and `joined` says whether that held the record. `strength` is 1 for what
+    just is distinctive for its kind: it counts the own runs of `RUN` words of a passage and the
+    passage itself, the words of a name, and the characters of other identifiers.
     """
 
     target: int
@@ -83,6 +87,7 @@ class Disclosure:
     length: int
     start: int
     end: int
+    strength: float
     release: int = 0
     joined: bool = True
 
@@ -173,12 +178,18 @@ class OwnWords:
         inside = np.repeat(np.isin(np.arange(len(texts)), self._asked), exact.lengths)
         cased = dict(_hashes(exact.values, {*length[name].tolist()}))
         self._own: list[_Own] = []
-        for n, hashes in _hashes(self._codes, {*PASSAGES, *length.tolist()}):
+        self._runs_before = np.zeros(len(self._codes) + 1, dtype=np.int64)
+        for n, hashes in _hashes(self._codes, {RUN, *PASSAGES, *length.tolist()}):
             fits = _fits(self._starts, n)
-            if n in PASSAGES:
+            if n in (RUN, *PASSAGES):
                 asked_at = fits[inside[fits]]
                 own = _of_one_owner(hashes[fits], owners[fits])
-                self._add(n, hashes, asked_at[_among(own, hashes[asked_at])])
+                own_at = asked_at[_among(own, hashes[asked_at])]
+                if n == RUN:
+                    self._runs_before[own_at + 1] = 1
+                    self._runs_before.cumsum(out=self._runs_before)
+                else:
+                    self._add(n, hashes, own_at)
             about = np.flatnonzero(length == n)
             if len(about):
                 same = fits[_among(np.unique(hashes[place[about]]), hashes[fits])]
@@ -245,7 +256,8 @@ class OwnWords:
                 one = self._named[about]
                 length = one.words if one.kind == NAME else one.end - one.start
                 row = int(np.searchsorted(release.starts, at, side="right"))
-                yield Disclosure(one.target, row, one.kind, length, one.start, one.end)
+                strength = length / DISTINCTIVE[one.kind]
+                yield Disclosure(one.target, row, one.kind, length, one.start, one.end, strength)
 
     def _found_passages(self, release: Ragged, first: Sequence[Ints]) -> Iterator[Disclosure]:
         """Yield passages, the longest ones first; none lies within another."""
@@ -268,13 +280,14 @@ class OwnWords:
                     other = said[release.starts[row - 1] : release.starts[row]]
                     offset = place - int(self._starts[position])
                     low, high = _widened(one, other, offset, at - int(release.starts[row - 1]), n)
-                    end = place - offset + high
-                    covered[place - offset + low : end] = 1
+                    begin, end = place - offset + low, place - offset + high
+                    covered[begin:end] = 1
+                    runs = self._runs_before[end - RUN + 1] - self._runs_before[begin]
                     target = target_of[position]
                     spans = word_spans(self._texts[target])
-                    yield Disclosure(
-                        target, row, PASSAGE, high - low, spans[low][0], spans[high - 1][1]
-                    )
+                    at = spans[low][0], spans[high - 1][1]
+                    strength = int(1 + runs) / DISTINCTIVE[PASSAGE]
+                    yield Disclosure(target, row, PASSAGE, high - low, *at, strength)
 
 
 def _widened(one: Codes, other: Codes, here: int, there: int, n: int) -> tuple[int, int]:
@@ -342,40 +355,36 @@ def _first_of(keys: Hashes, hashes: Hashes) -> tuple[Ints, Ints]:
     return key, at[place]
 
 
-def lengths_of(found: Iterable[Disclosure], owner: Ints, shape: tuple[int, int]) -> Floats:
-    """Return `[kind, release, target]`: the longest of each kind, 0 where there is none.
+def strengths_of(found: Iterable[Disclosure], owner: Ints, shape: tuple[int, int]) -> Floats:
+    """Return `[kind, release, target]`: the largest strength of each kind, 0 where there is none.
 
     Args:
         found: what is disclosed.
         owner: the target of each record.
         shape: how many releases and targets there are.
     """
-    kinds, lengths = [*LONG], np.zeros((len(LONG), *shape))
+    kinds, strengths = [*DISTINCTIVE], np.zeros((len(DISTINCTIVE), *shape))
     for one in found:
         place = kinds.index(one.kind), one.release, owner[one.target]
-        lengths[place] = max(lengths[place], one.length)
-    return lengths
+        strengths[place] = max(strengths[place], one.strength)
+    return strengths
 
 
-def strengths_of(lengths: Floats) -> Floats:
-    """Return how long the longest of each target is, in lengths that are long for its kind.
-
-    >>> strengths_of(np.array([[[12.0, 0.0]], *[[[0.0, 0.0]]] * 4, [[1.0, 1.0]]])).tolist()
-    [[1.5, 0.5]]
-    """
-    long = np.array([*LONG.values()])[:, None, None]
-    return np.asarray((lengths / long).max(axis=0))
-
-
-def concerned(lengths: Floats) -> Bools:
+def concerned(strengths: Floats) -> Bools:
     """Return who is concerned by what is tested, `[tested, release, target]`.
 
     Args:
-        lengths: those of each kind, `[kind, release, target]`.
+        strengths: those of each kind, `[kind, release, target]`.
     """
-    strengths = strengths_of(lengths)
-    long_ones = (lengths / np.array([*LONG.values()])[:, None, None]) >= 1
-    return np.stack([strengths > 0, strengths >= 1, long_ones[0], long_ones[1:-1].any(axis=0)])
+    passage, *identifiers, _ = distinctive = strengths >= 1
+    return np.stack(
+        [
+            (strengths > 0).any(axis=0),
+            distinctive.any(axis=0),
+            passage,
+            np.any(identifiers, axis=0),
+        ]
+    )
 
 
 Sides = tuple[Bools, Bools]
@@ -391,6 +400,8 @@ def surplus_test(flags: Bools, observed: Sides, redrawn: Iterable[Sides]) -> tup
         redrawn: the same as it might have been drawn.
     """
     some = np.flatnonzero(flags.any(axis=0).ravel())
+    if not len(some):
+        return 1.0, 0
     flat = flags.reshape(len(flags), -1)[:, some].astype(np.float64)
 
     def surplus(sides: Sides) -> Floats:
@@ -398,7 +409,7 @@ def surplus_test(flags: Bools, observed: Sides, redrawn: Iterable[Sides]) -> tup
         return np.asarray(inside - outside)
 
     values = np.stack([surplus(observed), *(surplus(sides) for sides in redrawn)], axis=1)
-    test = min_p_test(values[:, :, None]) if len(some) else None
+    test = min_p_test(values[:, :, None])
     return (1.0, 0) if test is None else (test.p, test.statistic)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from synthleak.analyses.cells import STRONG_LEAK, TRACE
-from synthleak.analyses.disclosures import LONG, PASSAGE
 from synthleak.analyses.ladder import MODEL
 from synthleak.core.cell import (
     BROKEN,
@@ -204,7 +203,7 @@ def _disclosed_of(result: CellResult) -> str:
     inside, outside = kept.counts[kept.deciding]
     if copies is not None and copies.exceed and inside < 2 * copies.copied[0]:
         return ""
-    what = PHRASES["repeats"][kept.deciding].format(words=LONG[PASSAGE])
+    what = PHRASES["repeats"][kept.deciding]
     whose = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
     said = f"{what} of one record alone is repeated for {whose}"
     if not result.given:

@@ -25,7 +25,6 @@ from synthleak.analyses.disclosures import (
     Sides,
     concerned,
     count_targets,
-    lengths_of,
     strengths_of,
     surplus_test,
 )
@@ -40,7 +39,6 @@ from synthleak.audit.setup import (
     records_at,
     stream_name,
 )
-from synthleak.audit.steps.measurements import lengths_of as lengths_in_words
 from synthleak.audit.steps.observations import all_evidence_keys, observations, record_values
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, as_json
@@ -224,8 +222,8 @@ def _find_disclosures(setup: Setup, cell: Cell) -> Disclosures:
         for number in _releases(setup, cell)
         for one in own.find(texts_of_release(setup, cell, number))
     ]
-    lengths = lengths_of(found, owner, joined.shape)  # of all, since coins may fall otherwise
-    flags = concerned(lengths)
+    strengths = strengths_of(found, owner, joined.shape)  # of all: coins may fall otherwise
+    flags = concerned(strengths)
     p, deciding = _surplus(setup, cell, "disclosures", flags)
     told = [one for one in found if (joined | absent)[one.release, owner[one.target]]]
     return Disclosures(
@@ -235,16 +233,16 @@ def _find_disclosures(setup: Setup, cell: Cell) -> Disclosures:
         counts=dict(zip(TESTED, count_targets(flags, sides), strict=True)),
         p=p,
         deciding=TESTED[deciding],
-        rates={} if game else _rates(setup, cell, plan, strengths_of(lengths)[0]),
+        rates={} if game else _rates(setup, cell, plan, strengths.max(axis=0)[0]),
     )
 
 
 def _one_of_each(found: Sequence[Disclosure]) -> list[Disclosure]:
-    """Return the longest of each record and kind, with the record and without it."""
+    """Return the most distinctive of each record and kind, with the record and without it."""
     best: dict[tuple[int, str, bool], Disclosure] = {}
     for one in found:
         shown = best.setdefault((one.target, one.kind, one.joined), one)
-        if one.length > shown.length:
+        if one.strength > shown.strength:
             best[one.target, one.kind, one.joined] = one
     return sorted(best.values(), key=lambda one: (one.target, one.kind, not one.joined))
 
@@ -254,11 +252,10 @@ def _rates(
 ) -> dict[int, tuple[float, float]]:
     """Return p and q of the members of whom something is disclosed (docs/method.md §11)."""
     rates: dict[int, tuple[float, float]] = {}
-    words = lengths_in_words(setup, cell.pool)
     for reading in plan.readings:
         rng = stream(*stream_name(setup, "disclosed records", cell))
         targets, _, p, q = member_p_values(
-            strengths[:, None], plan.trials.member, rng, reading.block_of, words
+            strengths[:, None], plan.trials.member, rng, reading.block_of
         )
         for target, *both in zip(targets.tolist(), p.tolist(), q.tolist(), strict=True):
             if strengths[target] > 0:
@@ -285,16 +282,16 @@ def disclosures_in(setup: Setup, cell: Cell, withheld: str | None = None) -> Dis
 
 
 def disclosure_rows(setup: Setup, cell: Cell, disclosures: Disclosures) -> list[DisclosureRow]:
-    """Write the disclosures of a cell as rows: members first, the surest and longest first."""
+    """Write the disclosures of a cell as rows: members first, the surest first."""
     pool, owner = setup.pools[cell.pool], owners_of_records(setup, cell.pool).tolist()
     sets = [item.name for _, item in wanted_sets(setup, cell)]
     sides = ("in", "out") if draws_sets(setup, cell.pool) else ("members", "holdout")
-    longest: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    strongest: defaultdict[str, dict[int, float]] = defaultdict(dict)
     for one in disclosures.found:
         if not one.joined:
-            before = longest[one.kind].get(owner[one.target], 0)
-            longest[one.kind][owner[one.target]] = max(before, one.length)
-    by_chance = {kind: sorted(lengths.values()) for kind, lengths in longest.items()}
+            before = strongest[one.kind].get(owner[one.target], 0)
+            strongest[one.kind][owner[one.target]] = max(before, one.strength)
+    by_chance = {kind: sorted(best.values()) for kind, best in strongest.items()}
     rows = []
     for one in disclosures.found:
         p, q = (
@@ -312,7 +309,7 @@ def disclosure_rows(setup: Setup, cell: Cell, disclosures: Disclosures) -> list[
                 length=one.length,
                 start=one.start,
                 end=one.end,
-                held_out=len(known) - bisect_left(known, one.length),
+                held_out=len(known) - bisect_left(known, one.strength),
                 p_value=p,
                 q_value=q,
                 person=setup.corpus.person_names[position] if pool.persons else "",
