@@ -22,8 +22,8 @@ made = invink.generate(
     delta=float(delta),
     num=int(n),
     batch_size=6,  # five records and the public prompt: 8 texts use all 40 records
-    max_toks=16,  # "auto" would be computed from the lengths of private texts
-    random_seed=int(seed),  # without it every release has the same noise
+    max_toks=16,  # a number that comes from no private text
+    random_seed=int(seed),
     device_map=-1,
     dtype="float32",
 )

@@ -137,7 +137,7 @@ def test_strengths_are_the_largest_of_a_person() -> None:
     strengths = strengths_of(found, np.array([0, 0, 1]), (1, 2))
     assert strengths[[*DISTINCTIVE].index("name"), 0].tolist() == [1.5, 0.5]
     counts = {"any": (1, 0)}
-    kept = Disclosures((found[0],), 1, 1, counts, 0.04, "any", {0: (0.1, 0.2)})
+    kept = Disclosures((found[0],), 1, 1, counts, 0.004, "any", {0: (0.1, 0.2)})
     dump, load = as_json(Disclosures)
     assert load(dump(kept)) == kept and kept.exceed
     assert not replace(kept, p=None).exceed

@@ -13,8 +13,10 @@ import synthleak
 from support.command_line import synthleak as cli
 from support.specs import tiny_spec
 from synthleak.audit.gate import RECOMMENDED, failing, parse_gate
+from synthleak.audit.steps.disclosures import DISCLOSURES
 from synthleak.core.spec import parse_spec
 from synthleak.corpus.readers.demo import Demo
+from synthleak.metrics.null import holm
 
 SIZE, TOLD = 150, 12
 TEXTS = list(dict.fromkeys(record.text for record in Demo(size=900, seed=21).read()))
@@ -115,6 +117,8 @@ def test_a_game_tells_of_copies_and_disclosures(design: str, tmp_path: Path) -> 
     assert bystander.verbatim_rows == 0 and bystander.copied_p == 1.0
     assert bystander.disclosed_p is not None and bystander.disclosed_p > 0.05
     assert "copied word for word where they were used, and 0 where they were not" in audit.headline
+    raw = [DISCLOSURES.get(audit.setup, cell).p for cell in audit.setup.cells]
+    assert [row.disclosed_p for row in audit.cells if row.scenario == "S1"] == holm(raw)
     sides = {(one.generator, one.side) for one in audit.disclosures}
     assert ("echo", "in") in sides and ("echo", "out") not in sides
     page = re.sub("<[^>]+>", "", audit.write_report().read_text(encoding="utf-8"))

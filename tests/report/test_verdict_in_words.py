@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from synthleak.analyses.copies import Copies
+from synthleak.analyses.disclosures import Disclosures
 from synthleak.core.cell import (
     CANNOT_SAY,
     FOUND,
@@ -194,6 +195,25 @@ def test_an_undeclared_split_is_said_unless_there_is_no_verdict() -> None:
 
 def cell_at(epsilon: float, verdict: Verdict, **more: Any) -> CellResult:
     return result(verdict, cell=Cell("c", "rare", "ngram", epsilon), copies=None, **more)
+
+
+DISCLOSED = Disclosures((), 500, 480, {"distinctive": (12, 1)}, 0.004, "distinctive", {})
+
+
+@pytest.mark.parametrize(
+    ("printed", "begin"),
+    [
+        ({"disclosures": DISCLOSED, "copies": None}, "Do not publish yet: "),
+        ({"disclosures": replace(DISCLOSED, p=0.03), "copies": None}, "No leak was found, "),
+        ({"disclosures": replace(DISCLOSED, p=None), "copies": None}, "No leak was found, "),
+        ({"copies": COPIES}, "Do not publish yet: 3 of 500 members are copied word for word"),
+        ({"copies": replace(COPIES, p_all=0.03)}, "No leak was found, "),
+    ],
+)
+def test_what_is_printed_decides_at_one_percent(printed: dict[str, Any], begin: str) -> None:
+    """Leaks take 5% of false alarms, copies and disclosures 1% each."""
+    said = headline([result(Verdict(NONE_FOUND), given=True, **printed)])
+    assert said.startswith(begin)
 
 
 NO_COPY = replace(COPIES, verbatim=(0, 0), p_all=1.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthleak.core.cell import LEVEL, CellColumns
+from synthleak.core.cell import CellColumns
 from synthleak.core.text import fold
 from synthleak.evidence.fast.grams import distinct_grams, shared_grams
 from synthleak.evidence.fast.retrieval import retrieve
@@ -25,6 +25,8 @@ from synthleak.plan.given import permuted
 NEAR = 0.8
 """Two texts that share this part of their character 5-grams (Jaccard) differ in a word or two."""
 PERMUTATIONS = 1999
+PRINTED_LEVEL = 0.01
+"""The level of copies, and of disclosures, over all cells: a headline is wrong in 7% at most."""
 COPIES_VERSION = 1
 
 
@@ -78,7 +80,8 @@ class Copies:
     """The copies in one release; `found` are records, all counts are of targets on both sides.
 
     `p_…` is the probability of at least this surplus of copied members under a random split, for
-    verbatim copies and for all; `looked` says whether near-verbatim copies were searched for.
+    verbatim copies and for all (which an audit adjusts for its cells); `looked` says whether
+    near-verbatim copies were searched for.
     `rows` is the share of the rows that are private records word for word.
 
     In a game `members` are targets that were in some release and `holdout` those that were out of
@@ -105,9 +108,9 @@ class Copies:
         return exceeds_chance(self.p_all)
 
 
-def exceeds_chance(copied_p: float | None) -> bool:
-    """Say whether the p-value of a surplus of copied members shows that the release copies them."""
-    return copied_p is not None and copied_p <= LEVEL
+def exceeds_chance(p: float | None) -> bool:
+    """Say whether the adjusted p of a surplus of copies or disclosures is small enough to tell."""
+    return p is not None and p <= PRINTED_LEVEL
 
 
 def find_copies(

@@ -285,9 +285,9 @@ class OwnWords:
                     runs = self._runs_before[end - RUN + 1] - self._runs_before[begin]
                     target = target_of[position]
                     spans = word_spans(self._texts[target])
-                    at = spans[low][0], spans[high - 1][1]
+                    shown = spans[low][0], spans[high - 1][1]
                     strength = int(1 + runs) / DISTINCTIVE[PASSAGE]
-                    yield Disclosure(target, row, PASSAGE, high - low, *at, strength)
+                    yield Disclosure(target, row, PASSAGE, high - low, *shown, strength)
 
 
 def _widened(one: Codes, other: Codes, here: int, there: int, n: int) -> tuple[int, int]:

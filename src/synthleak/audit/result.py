@@ -7,10 +7,11 @@ of them, and tables, page, figures and comparisons are functions of it.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from synthleak.analyses.analysis import CellData, Outcome, Study, analyses, outcomes_of
 from synthleak.analyses.cells import (
@@ -22,7 +23,7 @@ from synthleak.analyses.cells import (
     judge,
     judge_smaller,
 )
-from synthleak.analyses.copies import CopyRow, NearestRow
+from synthleak.analyses.copies import Copies, CopyRow, NearestRow
 from synthleak.analyses.disclosures import DisclosureRow, Disclosures
 from synthleak.analyses.ladder import LadderRow, ladder_rows
 from synthleak.analyses.prior import compare, prior_rows
@@ -58,6 +59,7 @@ from synthleak.core.runtime import single_threaded
 from synthleak.core.store import StagedStore
 from synthleak.core.validation import nearest
 from synthleak.metrics.measurements import CellMeasurements
+from synthleak.metrics.null import holm
 from synthleak.releases.claim import Claim
 from synthleak.releases.release import Synthetic
 from synthleak.report.html import render
@@ -161,10 +163,9 @@ class Audit:
     @cached_property
     def disclosures(self) -> list[DisclosureRow]:
         """The passages and identifiers that releases have of records: `disclosures.csv`."""
-        found = [(cell, self._disclosures_in(cell)) for cell in self.setup.cells]
         return [
             row
-            for cell, one in found
+            for cell, one in self._disclosures.items()
             if one is not None
             for row in disclosure_rows(self.setup, cell, one)
         ]
@@ -468,8 +469,15 @@ class Audit:
             for (cell, model), verdict in zip(models.items(), judged, strict=True)
         }
 
-    def _disclosures_in(self, cell: Cell) -> Disclosures | None:
-        return disclosures_in(self.setup, cell, self._withheld)
+    @cached_property
+    def _copies(self) -> dict[Cell, Copies | None]:
+        found = {cell: preconditions.copies_in(self.setup, cell) for cell in self.setup.cells}
+        return _over_cells(found, "p_all")
+
+    @cached_property
+    def _disclosures(self) -> dict[Cell, Disclosures | None]:
+        cells, withheld = self.setup.cells, self._withheld
+        return _over_cells({one: disclosures_in(self.setup, one, withheld) for one in cells}, "p")
 
     @cached_property
     def _rows(self) -> dict[Cell, tuple[list[CellRow], list[ProxyRow]]]:
@@ -497,8 +505,8 @@ class Audit:
             self._measurements[cell],
             verdicts[cell],
             len(setup.cells),
-            copies=preconditions.copies_in(setup, cell.whole),
-            disclosures=self._disclosures_in(cell.whole),
+            copies=self._copies[cell.whole],
+            disclosures=self._disclosures[cell.whole],
             unit=setup.spec.game.unit,
             claim_as_stated=self._claim_for_a_record(cell),
             game=game_of(setup, cell),
@@ -532,8 +540,8 @@ class Audit:
                 degenerate=facts.degenerate_releases(self.setup, cell),
                 cells=len(self.setup.cells),
                 counted=self._preconditions is None and self.setup.spec.game.adjacency == "add",
-                copies=preconditions.copies_in(self.setup, cell),
-                disclosures=self._disclosures_in(cell),
+                copies=self._copies[cell],
+                disclosures=self._disclosures[cell],
                 given=self._preconditions is not None,
                 canaries=bool(self.setup.pools[cell.pool].written),
                 planned=self.setup.spec.game.instances,
@@ -542,6 +550,18 @@ class Audit:
             )
             for cell in self.setup.cells
         )
+
+
+Found = TypeVar("Found", Copies, Disclosures)
+
+
+def _over_cells(found: Mapping[Cell, Found | None], column: str) -> dict[Cell, Found | None]:
+    """Adjust a p-value of what is found in cells for their number, by Holm."""
+    adjusted = holm([None if one is None else getattr(one, column) for one in found.values()])
+    return {
+        cell: None if one is None else replace(one, **dict[str, Any]({column: p}))
+        for (cell, one), p in zip(found.items(), adjusted, strict=True)
+    }
 
 
 def open_run(out: Location | str, *, keep: bool = True, trust_plugins: bool = False) -> Audit:

@@ -228,7 +228,7 @@ def _copies_of(result: CellResult, *, whole: bool = False) -> str:
     elif beside:
         said += f", and so {one if beside == 1 else many} {beside:,} of {copies.holdout:,}"
         said += " that were not used"
-    return said if copies.exceed else f"{said}, which chance alone could give"
+    return said if copies.p_all <= LEVEL else f"{said}, which chance alone could give"
 
 
 def claim_line(result: CellResult) -> str | None:

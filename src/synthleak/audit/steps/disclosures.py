@@ -10,10 +10,17 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
-from synthleak.analyses.copies import COPIES_VERSION, NEAR, PERMUTATIONS, Copies
+from synthleak.analyses.copies import (
+    COPIES_VERSION,
+    NEAR,
+    PERMUTATIONS,
+    PRINTED_LEVEL,
+    Copies,
+)
 from synthleak.analyses.disclosures import (
     DISCLOSURES_VERSION,
     TESTED,
@@ -112,12 +119,22 @@ def _redrawn(setup: Setup, cell: Cell, plan: Plan, title: str) -> Iterator[Sides
     """Yield who might have been in: the split permuted, or the coins of a game tossed again."""
     rng, game = stream(*stream_name(setup, title, cell)), game_of(setup, cell)
     design, block = designs.get(plan.design).plugin, plan.block_of
-    for _ in range(PERMUTATIONS):
+    for _ in range(redraws_for(len(setup.cells))):
         if draws_sets(setup, cell.pool):
             yield _sides(setup, cell, design.redraw(plan, game, rng))
         else:  # the same for coins that were tossed, given how many fell on either side
             drawn = permuted(plan.trials.member, block, rng)[None]
             yield drawn, ~drawn
+
+
+def redraws_for(cells: int) -> int:
+    """Return how many redraws let p times the number of cells reach `PRINTED_LEVEL`.
+
+    >>> redraws_for(20), redraws_for(21)
+    (1999, 3999)
+    """
+    assignments = PERMUTATIONS + 1  # with the observed one
+    return assignments * ceil(cells / (PRINTED_LEVEL * assignments)) - 1
 
 
 def _surplus(setup: Setup, cell: Cell, title: str, flags: Bools) -> tuple[float, int]:
@@ -185,6 +202,7 @@ def _about(setup: Setup, cell: Cell, title: str) -> list[object]:
         setup.corpus.fingerprint,
         setup.pools[cell.pool].to_bytes().decode(),
         _contents(setup, cell),
+        *[number for number in [redraws_for(len(setup.cells))] if number > PERMUTATIONS],
     ]
 
 

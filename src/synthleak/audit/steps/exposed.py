@@ -21,7 +21,7 @@ from synthleak.audit.steps.measurements import CELL_MEASUREMENTS, measurements_k
 from synthleak.audit.steps.preconditions import COPIES, FINDINGS, preconditions_of, released_text
 from synthleak.audit.steps.releases import header_of, open_release, wanted_sets
 from synthleak.core.artefact import Artefact, Need, as_json
-from synthleak.core.cell import Cell
+from synthleak.core.cell import LEVEL, Cell
 from synthleak.core.seeds import digest
 from synthleak.metrics.exposure import naming_signals
 from synthleak.metrics.measure import EXPOSURE
@@ -93,7 +93,7 @@ def measured_with_copies(setup: Setup, cell: Cell) -> CellMeasurements:
     (docs/method.md §11).
     """
     measured = CELL_MEASUREMENTS.get(setup, cell)
-    if setup.corpus.split is None or not (copies := COPIES.get(setup, cell)).exceed:
+    if setup.corpus.split is None or (copies := COPIES.get(setup, cell)).p_all > LEVEL:
         return measured
     owner, member = _owners(setup, cell).tolist(), plan_of(setup, cell).trials.member
     verbatim = [(owner[copy.target], copy.row) for copy in copies.found if copy.verbatim]
