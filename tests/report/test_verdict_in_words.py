@@ -206,7 +206,7 @@ DISCLOSED = Disclosures((), 500, 480, {"distinctive": (12, 1)}, 0.004, "distinct
         ({"disclosures": DISCLOSED, "copies": None}, "Do not publish yet: "),
         ({"disclosures": replace(DISCLOSED, p=0.03), "copies": None}, "No leak was found, "),
         ({"disclosures": replace(DISCLOSED, p=None), "copies": None}, "No leak was found, "),
-        ({"copies": COPIES}, "Do not publish yet: 3 of 500 members are copied word for word"),
+        ({"copies": COPIES}, "Do not publish yet: 3 of 500 "),
         ({"copies": replace(COPIES, p_all=0.03)}, "No leak was found, "),
     ],
 )
