@@ -255,7 +255,7 @@ def test_the_command_and_its_spec_give_the_same_tables(files: Path) -> None:
     done = cli(*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", cwd=files)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
-        "Do not publish as anonymous: of 70 private records asked about, 13 can be recognised"
+        "Do not publish as anonymous: of 70 private records tested, 13 can be recognised"
     )
     assert "Copies in synthetic: 12 of 70 members" not in done.stdout  # a caveat that is not shown
     words = [*COMMAND, "synthetic.jsonl", *options, "--random-split", "--out", "one", "--caveats"]
@@ -392,7 +392,7 @@ def test_few_members_are_counted_without_dots(tmp_path: Path) -> None:
     assert audit.leak_found is False
     report, said = _pages(audit, tmp_path)
     assert re.search(
-        r"of 12 are (recognised; guessing gets|guessed right; chance alone gives) up to ", said
+        r"of 12 are (recognised|guessed right); pure guessing gets up to ", said
     )
     assert "of 100 are" not in report and 'class="dots"' not in report
 

@@ -64,7 +64,7 @@ def test_numbers_of_members_in_texts_of_others_are_found() -> None:
         text = MEMBERS[one.row - 1]
         assert text[one.start : one.end] in TELLING[one.row - 1]
         assert one.p_value is not None and one.q_value is not None
-    assert "of one record alone is repeated for 1" in audit.headline
+    assert "that no other record has is repeated for 1" in audit.headline
     assert failing(parse_gate(RECOMMENDED), audit.cells) == [row]
     told = synthleak.explain(audit, "m3")
     assert 4 in [one.row for one in told.disclosures if one.kind == "number"]
@@ -89,7 +89,7 @@ def test_no_text_is_kept_or_shown_unless_asked(tmp_path: Path) -> None:
     for path in [*(tmp_path / "run/results").iterdir(), tmp_path / "run/report.html"]:
         assert number.encode() not in path.read_bytes(), path
     page = html.unescape((tmp_path / "run/report.html").read_text(encoding="utf-8"))
-    assert "A passage, name or number of one record alone is repeated for" in page
+    assert "A passage, name or number that no other record has is repeated for" in page
     assert cli("report", "run", "--sign-off", "s.md", cwd=tmp_path).returncode == 0
     signed = (tmp_path / "s.md").read_text(encoding="utf-8")
     risks = signed.partition("## The three risks")[2].partition("## ")[0]

@@ -57,7 +57,7 @@ def test_targets_are_people(audit: Audit) -> None:
     assert {record.record for record in audit.records} == {r["group"] for r in members}
     people = f"of {row.n_positive:,} people"
     assert row.grade == "strong"
-    assert audit.headline.startswith(f"Do not publish as anonymous: {people} asked about, ")
+    assert audit.headline.startswith(f"Do not publish as anonymous: {people} tested, ")
     assert f"{row.copied_members} of {row.n_positive} people have a record copied" in audit.headline
     assert preconditions_of(audit.setup) is not None
 

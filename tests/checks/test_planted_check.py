@@ -84,7 +84,7 @@ def test_the_headline_counts_people_and_copies(audit: synthleak.Audit) -> None:
     assert row.named == len(named) and len(PLANTED.keys() & set(named)) >= 35
     assert len(set(named) - PLANTED.keys()) <= 0.2 * len(named)
     assert audit.headline.startswith(
-        f"Do not publish as anonymous: of {SIZE} private records asked about, {len(named)} can be"
+        f"Do not publish as anonymous: of {SIZE} private records tested, {len(named)} can be"
         f" recognised as having been used. {row.copied_members} of {SIZE} private records are"
         f" copied word for word or nearly so ({COPIED} word for word)"
     )

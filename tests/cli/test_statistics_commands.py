@@ -30,7 +30,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "leak found" in done.stdout
     assert (
-        "of 8 private records asked about, 8 can be recognised as having been used" in done.stdout
+        "of 8 private records tested, 8 can be recognised as having been used" in done.stdout
     )
     return folder
 

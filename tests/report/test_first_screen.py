@@ -91,7 +91,7 @@ def test_a_decision_is_shown_by_its_worst_pool(results: AuditResults) -> None:
         (
             Verdict(NONE_FOUND),
             (
-                "Your decision: no leak was found, and no promise of privacy stands behind it.",
+                "Your decision: no leak was found, and no promise of privacy was made.",
                 "Your decision: no leak was found. Is the promise (privacy limit 2) enough?",
             ),
         ),
@@ -122,7 +122,7 @@ def test_promise_bound_and_adjacency_stand_in_the_row(audit: Audit, results: Aud
 def test_a_row_says_whether_a_leak_is_strong_or_a_trace(results: AuditResults) -> None:
     leaks = judged(results, *[Verdict(FOUND)] * 4)
     for value, label, answer in (
-        (0.05, "Trace of a leak", "Not yet: this answer is not final."),
+        (0.05, "Trace of a leak", "Not yet: there are signs of a small leak."),
         (0.3, "Strong leak", "No, not as anonymous data."),
     ):
         changed = recognising(leaks, outlier=value, random=value)
@@ -170,7 +170,7 @@ def test_named_members_are_the_one_count_of_a_check(checked: Audit, checked_page
     rows, how = first_rows(checked_page), checked_page[checked_page.index("How we know") :]
     named = len(checked.named)
     assert f"{named} of 100 can be recognised" in text_of(rows)
-    assert "guessing gets" not in text_of(rows) and "guessing gets" in text_of(how)
+    assert "pure guessing gets" not in text_of(rows) and "pure guessing gets" in text_of(how)
     assert f"100 dots: {named} recognised beyond chance, 0 " in rows
 
 
@@ -341,11 +341,11 @@ def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     assert steps(Verdict(FOUND)).startswith("Treat the releases as personal data")
     assert "could have been missed" in steps(Verdict(NONE_FOUND))
     assert steps(Verdict(FOUND, contradiction=(0.01, 2.0, 3.0))).startswith(
-        "Treat the releases as personal data, and withdraw the promise"
+        "Treat the releases as personal data, and state the promise no longer"
     )
     rate = 0.05
     assert steps(Verdict(FOUND)).startswith("Where there is a trace (◐), do not publish")
-    assert steps(Verdict(CANNOT_SAY, TOO_FEW)).startswith("Where nothing can be said (?), do not")
+    assert steps(Verdict(CANNOT_SAY, TOO_FEW)).startswith("Where nothing can be said (?), this audit")
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
     facts = dataclasses.replace(results.facts, differing_encoders={"augpe": "static"})
     results = dataclasses.replace(results, facts=facts)

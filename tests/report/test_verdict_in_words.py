@@ -225,7 +225,7 @@ TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be
     [
         (
             result(Verdict(FOUND)),
-            f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}. 3 of 500"
+            f"Do not publish as anonymous: of 500 private records tested, 45 {CAN}. 3 of 500"
             " private records are copied word for word.",
         ),
         (
@@ -236,14 +236,14 @@ TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be
         (
             result(Verdict(FOUND), grade="trace", copies=None, rate=WEAK),
             "Do not publish as anonymous yet: there is a trace of a leak, seen only by comparing 10"
-            " releases; from one release hardly anybody is recognised more often than by guessing."
+            " releases; from one release hardly anybody is recognised beyond pure guessing."
             " What would settle it: a larger audit (more releases or more records), or an audit of"
             " releases with fewer texts or stronger protection.",
         ),
         (
             result(Verdict(FOUND), grade="trace", copies=NO_COPY, rate=replace(WEAK, null=0.6)),
             "Do not publish as anonymous yet: there is a trace of a leak, seen only in all private"
-            " records together; nobody is recognised more often than by guessing. What would settle"
+            " records together; nobody is recognised beyond pure guessing. What would settle"
             " it: a larger check (more private records, and more that were not used), or a check of"
             " a release with fewer texts or stronger protection.",
         ),
@@ -260,7 +260,7 @@ TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be
         (
             result(Verdict(CANNOT_SAY, TOO_FEW), copies=NO_COPY),
             f"Undecided: {TOO_LITTLE} What would settle it: at least 50 private records and"
-            " 50 like them that were not used, or 20 and 300.",
+            " 50 similar ones that were not used (or 20 of the first and 300 of the second).",
         ),
         (
             result(Verdict(CANNOT_SAY, TIED), copies=None),
@@ -276,12 +276,12 @@ TOO_LITTLE = "5 private records are too few to tell; even a strong leak could be
             result(Verdict(FOUND, contradiction=(0.004, 1.0, 3.2)), copies=NO_COPY),
             "Do not publish, and do not rely on the promised privacy: the release shows more"
             " than the promise allows;"
-            f" of 500 private records asked about, 45 {CAN}.",
+            f" of 500 private records tested, 45 {CAN}.",
         ),
         (
             result(Verdict(FOUND), copies=None, canaries=True),
-            "A record as unusual as those written for this test could leak: of 500 canaries asked"
-            f" about, 45 {CAN}. What would settle it: an audit of the most unusual real records.",
+            "A record as unusual as those written for this test could leak: of 500 canaries tested,"
+            f" 45 {CAN}. What would settle it: an audit of the most unusual real records.",
         ),
     ],
 )
@@ -299,7 +299,7 @@ def test_decisions_are_listed_by_what_is_said_of_them() -> None:
         *(cell_at(epsilon, Verdict(NONE_FOUND)) for epsilon in (5.0, 4.0, 3.0, 2.0, 1.0)),
     ]
     assert headline(cells) == (
-        f"Do not publish as anonymous: of 500 private records asked about, 45 {CAN}. Strong leak:"
+        f"Do not publish as anonymous: of 500 private records tested, 45 {CAN}. Strong leak:"
         " generator ngram without a privacy limit. Trace of a leak: generator ngram with privacy"
         " limit 8. No leak found: generator ngram with privacy limit 5, ngram with privacy limit 4,"
         " ngram with privacy limit 3 and 2 more."

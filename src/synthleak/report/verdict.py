@@ -158,7 +158,7 @@ def _people(result: CellResult) -> str | None:
 
 
 def _asked(result: CellResult) -> str:
-    """Return how many were asked about, and what they are called."""
+    """Return how many were tested, and what they are called."""
     asked = len(result.measurements.records)
     return f"{asked:,} {_kind(result, asked)}"
 
@@ -188,7 +188,7 @@ def _printed_of(result: CellResult, *, whole: bool = False) -> str:
 
 
 def _kind(result: CellResult, count: int = 2) -> str:
-    """Name what was asked about: private records, people or canaries."""
+    """Name what was tested: private records, people or canaries."""
     if result.canaries:
         return "canaries"
     private = "private " * (not _of_people(result))
@@ -205,7 +205,7 @@ def _disclosed_of(result: CellResult) -> str:
         return ""
     what = PHRASES["repeats"][kept.deciding]
     whose = f"{inside:,} of {kept.inside:,} {_kind(result, kept.inside)}"
-    said = f"{what} of one record alone is repeated for {whose}"
+    said = f"{what} that no other record has is repeated for {whose}"
     if not result.given:
         return f"{said} where they were used, and for {outside:,} where they were not"
     return f"{said}, and for {outside:,} of {kept.outside:,} that were not used"
@@ -366,7 +366,7 @@ def standing(result: CellResult) -> str:
 
 
 def worst(results: Iterable[CellResult]) -> CellResult:
-    """Return the cell by which others are told: the worst, where people were asked about of people.
+    """Return the cell by which others are told: the worst, of people where people were tested.
 
     A promise that is broken comes first all the same: it was made for every record.
 
@@ -439,7 +439,7 @@ def _broken(result: CellResult) -> str:
 def _told(result: CellResult) -> str:
     """Say who is recognised, for whoever decides; who is printed where nobody is counted."""
     if result.measurements.named:
-        return f"of {_asked(result)} asked about, {result.measurements.named:,} {RECOGNISED}"
+        return f"of {_asked(result)} tested, {result.measurements.named:,} {RECOGNISED}"
     return _share(result) or _beyond_chance(result) or "records were recognised"
 
 
@@ -462,7 +462,7 @@ def _hardly(result: CellResult) -> str:
     where, seen = "from one release ", f"by comparing {result.rows[0].instances:,} releases"
     if result.given:
         where, seen = "", f"in all {_kind(result)} together"
-    return f"seen only {seen}; {where}{who} is recognised more often than by guessing"
+    return f"seen only {seen}; {where}{who} is recognised beyond pure guessing"
 
 
 def _small(result: CellResult) -> str:
