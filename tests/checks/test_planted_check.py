@@ -85,9 +85,11 @@ def test_the_headline_counts_people_and_copies(audit: synthleak.Audit) -> None:
     assert len(set(named) - PLANTED.keys()) <= 0.2 * len(named)
     assert audit.headline.startswith(
         f"Do not publish as anonymous: of {SIZE} private records tested, {len(named)} can be"
-        f" recognised as having been used. {row.copied_members} of {SIZE} private records are"
-        f" copied word for word or nearly so ({COPIED} word for word)"
+        " recognised as having been used."
     )
+    copies = f"{row.copied_members} of {SIZE} private records are copied word for word or nearly"
+    assert row.copied_p is not None and row.copied_members >= COPIED
+    assert (copies in audit.headline) == (row.copied_p <= 0.01)
     behind = json.loads((audit.folder.results / "summary.json").read_text(encoding="utf-8"))
     assert f"of {row.deciding_proxy} (p = " in behind["cells"][0]["verdict"]
     assert "An attacker who fixed the method in advance" in behind["cells"][0]["verdict"]
