@@ -345,7 +345,7 @@ def test_next_steps_fit_the_verdict(results: AuditResults) -> None:
     )
     rate = 0.05
     assert steps(Verdict(FOUND)).startswith("Where there is a trace (◐), do not publish")
-    assert steps(Verdict(CANNOT_SAY, TOO_FEW)).startswith("Where nothing can be said (?), this audit")
+    assert steps(Verdict(CANNOT_SAY, TOO_FEW)).startswith("Where nothing can be said (?),")
     assert "Audit again with" not in steps(Verdict(NONE_FOUND))
     facts = dataclasses.replace(results.facts, differing_encoders={"augpe": "static"})
     results = dataclasses.replace(results, facts=facts)
