@@ -29,9 +29,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = synthleak("run", "audit.toml", "--out", "run", "--workers", 1, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "leak found" in done.stdout
-    assert (
-        "of 8 private records tested, 8 can be recognised as having been used" in done.stdout
-    )
+    assert "of 8 private records tested, 8 can be recognised as having been used" in done.stdout
     return folder
 
 
