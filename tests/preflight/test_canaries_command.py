@@ -91,6 +91,17 @@ def test_too_many_canaries_are_refused_and_nothing_is_written(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("few", [60, 900])
+def test_the_size_that_an_error_advises_fits(tmp_path: Path, few: int) -> None:
+    texts = [record.text for record in RECORDS[:few]]
+    for seed in range(6):
+        with pytest.raises(UserError, match=r"400 canaries .* too many") as refused:
+            canaries(texts, tmp_path / "out", size=400, seed=seed)
+        size = int(refused.value.remedy.removeprefix("use at most "))
+        made = canaries(texts, tmp_path / f"other-{seed}", size=size, seed=seed + 100)
+        assert made.members + made.holdout == size
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

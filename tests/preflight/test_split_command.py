@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow
 import pytest
 
@@ -144,6 +145,8 @@ def _kinds() -> dict[str, tuple[Any, Any]]:
         "pandas": (pandas.DataFrame(rows, index=range(100, 160)), lambda part: list(part["text"])),
         "pandas column": (pandas.DataFrame(rows)["text"], list),
         "polars": (polars.DataFrame(rows), lambda part: part["text"].to_list()),
+        "polars column": (polars.DataFrame(rows)["text"], list),
+        "array": (numpy.array([row["text"] for row in rows]), list),
         "Arrow": (table, lambda part: part["text"].to_pylist()),
         "Arrow column": (table["text"], lambda part: part.to_pylist()),
         "datasets": (Dataset(rows), lambda part: [row["text"] for row in part.rows]),
@@ -158,6 +161,11 @@ def test_data_of_every_kind_are_split_alike() -> None:
         drawn[kind] = (texts(parts.members), texts(parts.holdout))
     first = drawn["dicts"]
     assert len(first[0]) == 36 and all(other == first for other in drawn.values())
+
+
+def test_what_can_be_read_once_is_split_too() -> None:
+    rows = plain(60)
+    assert split(iter(rows), seed=7).members == split(rows, seed=7).members
 
 
 def test_a_split_in_memory_is_that_of_the_command(tmp_path: Path) -> None:

@@ -99,11 +99,11 @@ def part_of(data: Any, positions: Sequence[int]) -> Any:
     """
     if hasattr(data, "iloc"):  # pandas
         return data.iloc[list(positions)]
-    if hasattr(data, "to_dicts"):  # a polars frame
+    if hasattr(data, "to_dicts") or hasattr(data, "to_frame"):  # a polars frame or column
         return data[list(positions)]
     if hasattr(data, "select") and hasattr(data, "features"):  # a dataset of `datasets`
         return data.select(list(positions))
-    if hasattr(data, "to_pylist"):  # an Arrow table or column
+    if hasattr(data, "to_pylist") or isinstance(data, np.ndarray):  # an Arrow table or column
         return data.take(np.array(positions, dtype=np.int64))  # it takes no empty list
     rows = rows_in(data, "data").rows
     return [rows[n] for n in positions]

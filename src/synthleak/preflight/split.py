@@ -172,6 +172,7 @@ def split(
         )
     seed = secrets.randbits(63) if seed is None else seed
     in_file = isinstance(data, str | Path)
+    data = list(data) if isinstance(data, Iterator) else data  # which can be read once only
     source = read_source(data, {"id": id, "text": text, "group": group}, "DATA")
     groups = _groups(source.records)
     distinct = sum(map(len, groups))
@@ -231,6 +232,8 @@ def _first(groups: Sequence[list[int]], size: int) -> tuple[list[list[int]], lis
 
 HELD_BACK = 0.1
 """Of the data, how much gives the canaries their words and is not trained on."""
+SURE = 0.9
+"""Of the canaries that there are words for, how many are advised: other draws have fewer words."""
 LARGEST_SHARE = 0.1
 """Of the training data, how much the canaries that join may be (docs/method.md §4.3)."""
 
@@ -304,14 +307,18 @@ def canaries(
             "--data" if auxiliary is None else "--auxiliary",
             "give some hundred records of each",
         )
-    if size / 2 > LARGEST_SHARE * len(train.rows):
-        raise UserError(
-            f"{size:,} canaries, half of which join, are too many for {len(train.rows):,} records",
-            "--size",
-            f"use at most {len(train.rows) // 5:,}",
-        )
     corpus = Corpus("data", tuple(train.records))
     rule = Canary.from_settings({"size": size, "kind": kinds, "prefix": prefix, "words": words})
+    for_words, at_most = rule.most(source.records), int(2 * LARGEST_SHARE * len(train.rows))
+    if size > min(for_words, at_most):
+        why = (
+            f"(half of them join) are too many for {len(train.rows):,} records"
+            if at_most < for_words
+            else f"are too many for the rare words of {len(source.records):,} records"
+        )
+        fits = int(min(SURE * for_words, at_most))
+        remedy = f"use at most {fits:,}" if fits >= 2 else "give some hundred records"
+        raise UserError(f"{size:,} canaries {why}", "--size", remedy)
     texts = rule.write(
         Material(corpus, source.records, train.records, stream(seed, "written", "canaries"))
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 from statistics import median_low
 from string import ascii_lowercase
 from typing import Annotated, Any, Literal
@@ -74,10 +75,9 @@ class Canary(Writer):
 
     def write(self, material: Material) -> Sequence[tuple[str, Labels]]:
         """Write the canaries from R: none resembles a record outside R, no two share an end."""
-        texts = [record.text.split() for record in material.auxiliary]
-        length = self.words or median_low(len(words) for words in texts)
-        ordinary = min(round(self.prefix * length), length)
-        ends = self._ends(texts, material, length - ordinary)
+        texts = _words_of(material.auxiliary)
+        ordinary, unlikely = self._lengths(texts)
+        ends = self._ends(texts, material, unlikely)
         beginnings = self._beginnings(texts, material, ordinary)
         apart = _Apart(material.others)
         kinds = [self.kinds[number % len(self.kinds)] for number in range(self.size)]
@@ -94,14 +94,25 @@ class Canary(Writer):
             ]
         return list(zip(canaries, labels, strict=True))
 
+    def most(self, auxiliary: Sequence[Record]) -> float:
+        """Return for how many canaries the auxiliary records have unlikely words."""
+        texts = _words_of(auxiliary)
+        _, unlikely = self._lengths(texts)
+        return len(_vocabulary(texts)) // 2 // unlikely if unlikely else inf
+
+    def _lengths(self, texts: Sequence[Sequence[str]]) -> tuple[int, int]:
+        """Return how many words of a canary are ordinary, and how many unlikely."""
+        length = self.words or median_low(len(words) for words in texts)
+        ordinary = min(round(self.prefix * length), length)
+        return ordinary, length - ordinary
+
     def _ends(
         self, texts: Sequence[Sequence[str]], material: Material, length: int
     ) -> list[list[str]]:
         """Draw unlikely words, none twice: from the rarest tenth, or more where it is too small."""
         if length == 0:
             return [[] for _ in range(self.size)]
-        seen = (word for words in texts for word in tokens(" ".join(words)))
-        counts = Counter(word for word in seen if any(map(str.isalpha, word)))
+        counts = _vocabulary(texts)
         vocabulary = sorted(counts)
         shuffled = [vocabulary[n] for n in material.rng.permutation(len(vocabulary)).tolist()]
         rarest = sorted(shuffled, key=counts.__getitem__)  # a draw decides between equal ones
@@ -136,6 +147,16 @@ class Canary(Writer):
             f"too few auxiliary records for {self.size} canaries that resemble no other record",
             remedy="use a smaller size, a smaller prefix, or set words",
         )
+
+
+def _words_of(records: Sequence[Record]) -> list[list[str]]:
+    return [record.text.split() for record in records]
+
+
+def _vocabulary(texts: Sequence[Sequence[str]]) -> Counter[str]:
+    """Count the words that have a letter."""
+    seen = (word for words in texts for word in tokens(" ".join(words)))
+    return Counter(word for word in seen if any(map(str.isalpha, word)))
 
 
 class _Marks:
