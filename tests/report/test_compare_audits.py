@@ -67,14 +67,31 @@ def test_a_comparison_begins_with_what_it_shows(run_audit: Callable[..., Audit])
     (line,) = made.differences
     assert (line.p_holm or 0) <= 0.05 or line.low <= 0 <= line.high
     said = line.result if line.result == SAME else f"{line.result} in 1 of 1 comparisons"
-    assert made.conclusion == (
+    assert made.conclusion.startswith(
         f"after against before: {said}. sizes and before cannot be subtracted: read each by itself."
     )
     html = render_comparison(made).decode()
     assert html.index(made.conclusion) < html.index("What each says")
     assert html.count(made.cells[0].badge) >= 2 and f">{line.result}</span>" in html
-    same = compare([("one", before), ("two", before)])
-    assert same.conclusion == "two against one: no difference shown."
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ({"kind": "bystander"}, ""),
+        (
+            {"kind": "echo", "p": 0.9},
+            " Copies and disclosures are not part of this: see what each says.",
+        ),
+    ],
+    ids=["bystander", "echo"],
+)
+def test_copies_are_said_beside_a_comparison(
+    run_audit: Callable[..., Audit], kind: dict[str, Any], more: str
+) -> None:
+    audit = run_audit(kind["kind"], generator=[kind])
+    made = compare([("one", audit), ("two", audit)])
+    assert str(made) == f"two against one: no difference shown.{more}"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from synthleak.core.cell import LEVEL, format_epsilon
 from synthleak.report.figures import figure as fig
 from synthleak.report.figures.figure import Figure, Rows, runtime_script, runtime_style
 from synthleak.report.page import MARKS
-from synthleak.report.results import Results
+from synthleak.report.results import CellResult, Results
 from synthleak.report.tables import declared_of
 from synthleak.report.verdict import PHRASES, headline, standing
 from synthleak.report.writing import asset, embedded, filled
@@ -122,6 +122,9 @@ class Compared:
     reasons: tuple[str, ...]
     cautions: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return self.conclusion
+
 
 def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
     """Put audits side by side; the first is what the others are compared with."""
@@ -149,6 +152,8 @@ def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
         differences.append(replace(line, low=low, high=high, p_holm=p))
     for name, _ in audits[1:]:
         concluded.append(_concluded(name, first_name, [d for d in differences if d.second == name]))
+    if differences and any(_repeats(one) for _, audit in audits for one in audit.cells):
+        concluded.append("Copies and disclosures are not part of this: see what each says.")
     return Compared(
         conclusion=" ".join(concluded),
         audits=tuple(_audit(name, audit) for name, audit in audits),
@@ -157,6 +162,11 @@ def compare(audits: Sequence[tuple[str, Results]]) -> Compared:
         reasons=tuple(reasons),
         cautions=tuple(dict.fromkeys(cautions)),
     )
+
+
+def _repeats(one: CellResult) -> bool:
+    """Say whether private records, or parts of them, stand in a cell's releases beyond chance."""
+    return any(kept is not None and kept.exceed for kept in (one.copies, one.disclosures))
 
 
 def _no_interval(audit: Results, pool: str) -> str:
@@ -263,7 +273,7 @@ def _cautions(first: Results, second: Results) -> Iterator[str]:
     if one is not None and other is not None and abs(one - other) >= 0.02:
         yield (
             f"power differs: an AUC below {one:.2f} would often be missed in the first, below"
-            f" {other:.2f} in the second; “none found” says less where that is larger"
+            f" {other:.2f} in the second; finding none says less where that is larger"
         )
     if first.fingerprint == second.fingerprint and any(
         plan.fingerprint != second.plans[name].fingerprint
