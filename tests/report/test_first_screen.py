@@ -275,7 +275,7 @@ def test_a_check_leaves_out_what_it_has_no_data_for(checked_page: str) -> None:
     for absent in ("map", "research"):
         assert f'id="{absent}"' not in checked_page and f'href="#{absent}"' not in checked_page
     shown = text_of(checked_page)
-    for words in ("Not available", "without privacy", "nothing is promised", "Candidates C"):
+    for words in ("Not available", "without privacy", "nothing is promised", "Class expressible"):
         assert words not in shown
     columns = [column["field"] for column in unpacked(checked_page)["sheet-records"]["columns"]]
     assert columns[0] == "record" and "q_value" in columns

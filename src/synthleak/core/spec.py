@@ -303,7 +303,8 @@ class GeneratorSection(PluginSection):
         default="auto", description="auto: the generator's own, mostly 1/N²"
     )
     label_prior: Literal["public", "private"] = Field(
-        default="public", description="class sizes from R, or from the private set (no claim)"
+        default="public",
+        description="class sizes of auxiliary records, or of private ones (no claim)",
     )
 
     @model_validator(mode="before")

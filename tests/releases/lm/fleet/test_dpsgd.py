@@ -6,6 +6,7 @@ import importlib.util
 import math
 import tomllib
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from synthleak.corpus import Record
 from synthleak.releases import Request
 from synthleak.releases.generators.dpsgd import DpSgd, example_of
 from synthleak.releases.lm.backbone import depth_of
+from synthleak.releases.lm.fleet import finetune
 from synthleak.releases.release import public_side
 
 SECRETS = (
@@ -163,6 +165,19 @@ def test_a_long_text_is_cut_and_still_ends() -> None:
     whole, cut = example_of(Record("1", "ab"), Letters(), 8)  # type: ignore[arg-type]
     assert not cut
     assert whole.tokens == (1, *map(ord, "\n\nab"), 0)
+
+
+def test_cut_records_are_told_once_for_all_cells(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(finetune, "_said_cut", set())
+    shared: Any = SimpleNamespace(backbone=Letters())
+    for longest in (16, 16, 200, 20):
+        finetune._examples(small(), shared, [ask(8.0), ask(math.inf)], longest)
+    assert caplog.messages == [
+        f"4 of 4 records are longer than max_tokens = {longest} and were cut"
+        for longest in (16, 20)
+    ]
 
 
 def test_missing_backbone_is_a_one_line_error(tmp_path: object) -> None:
