@@ -17,7 +17,6 @@ CELL = "#cell-1"
 """The cell whose figures are shown: outliers, without privacy."""
 PARTS = {
     "headline": ("#verdict .verdict", None),
-    "who": ("#who", 560),
     "map": ("#map", None),
     "roc": (f"{CELL} .plot >> nth=0", None),
     "proxies": (f"{CELL} .plot >> nth=3", None),
@@ -56,6 +55,7 @@ def main() -> None:
         tab.wait_for_selector("html[data-ready]")
         tab.screenshot(path=DOCS / "report.png")
         take(tab, "decisions", "#verdict table.decisions", None)
+        take(tab, "who", "#who [data-sheet=records]", 560)
         tab.set_viewport_size({"width": 1160, "height": 1000})
         tab.locator(f"{CELL} summary").first.click()
         for name, (selector, height) in PARTS.items():

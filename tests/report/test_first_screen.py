@@ -158,6 +158,20 @@ def test_what_could_be_missed_stands_beside_no_leak(results: AuditResults) -> No
         assert ("could be missed" in how) == missed
 
 
+def test_nothing_found_is_said_in_words(leaky: Audit) -> None:
+    def said(**counts: int | None) -> str:
+        return text_of(render(with_cells(leaky.results, **counts)).decode())
+
+    nothing = {"copied_members": 0, "copied_holdout": 0, "disclosed": 0, "disclosed_holdout": 0}
+    quiet = said(**nothing)
+    assert "None copied. " in quiet and "Nothing that nobody else has can be read." in quiet
+    assert "of them word for word; by chance" not in quiet
+    loud = said(**{**nothing, "copied_holdout": 1, "disclosed_holdout": 2})
+    assert "None copied." not in loud and "Nothing that nobody" not in loud
+    unknown = said(**dict.fromkeys(nothing))
+    assert "None copied." not in unknown and "Nothing that nobody" not in unknown
+
+
 def test_a_row_of_a_check_counts_the_copied(checked: Audit, checked_page: str) -> None:
     row = checked.cells[0]
     members = len(checked.results.cells[0].measurements.records)

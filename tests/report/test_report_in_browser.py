@@ -456,6 +456,17 @@ def test_a_named_record_opens_its_synthetic_rows(visit: Open, leaky: Audit) -> N
     assert tab.locator("tr.nearest").count() == 0
 
 
+def test_names_are_printed_as_small_as_the_rest_of_their_row(visit: Open, leaky: Audit) -> None:
+    tab = visit(leaky.folder.root / "report.html")
+    tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
+    tab.wait_for_selector("[data-sheet=records] .open")
+    tab.emulate_media(media="print")
+    sizes = tab.locator("[data-sheet=records] :is(.open, td)").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).fontSize)"
+    )
+    assert len(sizes) > 2 and len(set(sizes)) == 1
+
+
 def test_a_confidential_page_quotes_synthetic_rows(visit: Open, leaky: Audit) -> None:
     tab = visit(leaky.write_report(include_text=True))
     tab.locator("[data-sheet=records]").scroll_into_view_if_needed()
