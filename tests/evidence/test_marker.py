@@ -83,9 +83,10 @@ def row_of(name: str) -> Row:
 @pytest.mark.parametrize("channel", ["alphabet", "vocabulary", "classes"])
 def test_a_private_channel_breaks_its_claim_by_its_kind_alone(channel: str) -> None:
     rows = [row for row in ROWS if f"private {channel}," in row.name]
-    text, kind = (audit(row, 3) for row in rows)
+    *text, kind = (audit(row, 3) for row in rows)
     assert kind.broken and kind.p is not None and kind.p <= 0.05
-    assert not text.broken
+    # A text canary has a class, too, and shows it where few records do: no row plays that.
+    assert len(text) == (channel != "classes") and not any(one.broken for one in text)
 
 
 def test_a_byte_alphabet_stays_quiet() -> None:
