@@ -99,7 +99,7 @@ def forged_array(rng: Random, data: bytes) -> tuple[str, bytes]:
         "cut": lambda: array[: len(array) // 2],
         "flat": array.ravel,
         "type": lambda: array.astype("U5"),
-        "negative": lambda: -1 - array,
+        "negative": lambda: ~array if array.dtype.kind == "u" else -1 - array,
         "empty": lambda: array[:0],
     }[what]()
     sink = io.BytesIO()
