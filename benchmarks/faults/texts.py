@@ -148,7 +148,7 @@ def _reprs(out: Path) -> Iterator[tuple[str, bytes]]:
         *(opened, setup, setup.corpus, setup.corpus.records[0], setup.plugins, setup.plans),
         *(targets_in(setup, cell.pool), setup.pools, setup.publics, request),
         *(opened.results, opened.study, evidence_of(opened.setup, cell)),
-        *(opened.release(cell, 0), opened.nearest),
+        *(opened.release(cell, 0), opened.tables["nearest"]),
     ):
         yield f"repr of {type(thing).__name__}", f"{thing!r} {thing}".encode()
 
